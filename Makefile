@@ -1,0 +1,45 @@
+# Each target sets up what it needs; a fresh machine needs only Python, git, make and a C compiler.
+PYTHON ?= python3
+BIN := .venv/bin
+DEV := .venv/.dev
+DOCS := .venv/.docs
+
+.PHONY: install test lint demo bench mutants docs clean
+
+install: $(DEV)
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(DOCS): $(DEV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+test: $(DEV)  ## the whole test suite, on two processes
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+lint: $(DEV)  ## style and strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: $(DEV)  ## the three examples; prints where their pictures are
+	$(BIN)/python examples/linear_regression.py
+	$(BIN)/python examples/mlp_uncertainty.py
+	$(BIN)/python examples/digits_sparse.py
+
+bench: $(DEV)  ## cost of one update beside SGD and Adam; writes results/bench.json
+	$(BIN)/python benchmarks/update.py
+
+mutants: $(DEV)  ## seeded faults: each must be caught by the tests (about 10 minutes)
+	$(BIN)/python tests/mutants.py
+
+docs: $(DOCS)  ## the documentation as a site in site/
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv site build dist .mypy_cache .ruff_cache .pytest_cache

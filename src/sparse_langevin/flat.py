@@ -1,0 +1,217 @@
+"""A model's parameters as views of one flat vector, cut into blocks.
+
+The trainable parameters of a model are re-seated as views of one vector: first the block of all dense parameters
+(biases, layers that are not sparse), then one block for each sparse layer. State, noise, samples and masks are
+then plain 1-D tensors, and a block is a slice of them. Tied parameters appear once; frozen parameters
+(``requires_grad=False``) are left alone.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+SparseChoice = Callable[[str, nn.Parameter], bool] | Iterable[str | nn.Module] | None
+
+DENSE = "dense"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One parameter's place in the flat vector."""
+
+    name: str
+    start: int
+    stop: int
+    shape: torch.Size
+
+
+@dataclass(frozen=True)
+class Block:
+    """A contiguous part of the flat vector that shares one prior: all dense parameters, or one sparse layer."""
+
+    name: str
+    start: int
+    stop: int
+    sparse: bool
+
+    @property
+    def size(self) -> int:
+        """Number of parameters in the block."""
+        return self.stop - self.start
+
+    @property
+    def span(self) -> slice:
+        """The block's slice of the flat vector."""
+        return slice(self.start, self.stop)
+
+
+class FlatParameters:
+    """The trainable parameters of ``model`` as views of one vector.
+
+    Parameters
+    ----------
+    model
+        Any module. Its parameters keep their identity; only their storage changes.
+    sparse
+        Which parameters are sparse layers, see `choose_sparse`.
+
+    Attributes
+    ----------
+    vector : Tensor
+        All trainable parameters.
+    grad : Tensor
+        The last gradient, in the same order.
+    blocks : tuple of Block
+        The dense block (if any) and the sparse layers.
+    sparse_start : int
+        Where the sparse part of the vector begins; it reaches to the end.
+    """
+
+    def __init__(self, model: nn.Module, sparse: SparseChoice = None) -> None:
+        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if not trainable:
+            raise ValueError("the model has no trainable parameters: check requires_grad")
+        _require_one_kind(trainable)
+        chosen = choose_sparse(model, sparse)
+        order = [n for n in trainable if n not in chosen] + [n for n in trainable if n in chosen]
+        self.parameters = [trainable[name] for name in order]
+        self.vector = torch.cat([p.detach().reshape(-1) for p in self.parameters])
+        self.grad = torch.zeros_like(self.vector)
+        self.entries = tuple(_entries(order, self.parameters))
+        self.sparse_start = next((e.start for e in self.entries if e.name in chosen), self.vector.numel())
+        dense = (Block(DENSE, 0, self.sparse_start, sparse=False),) if self.sparse_start else ()
+        self.blocks = dense + tuple(Block(e.name, e.start, e.stop, True) for e in self.entries if e.name in chosen)
+        for parameter, view in zip(self.parameters, self.views(self.vector).values(), strict=True):
+            parameter.data = view
+        self._addresses = [p.data_ptr() for p in self.parameters]
+
+    @property
+    def size(self) -> int:
+        """Number of trainable parameters."""
+        return self.vector.numel()
+
+    def views(self, vector: Tensor) -> dict[str, Tensor]:
+        """Cut a flat vector into named tensors of the parameters' shapes, without copying."""
+        return {e.name: vector[e.start : e.stop].view(e.shape) for e in self.entries}
+
+    def check_seating(self) -> None:
+        """Raise if a parameter no longer lives in the flat vector."""
+        for parameter, address, entry in zip(self.parameters, self._addresses, self.entries, strict=True):
+            if parameter.data_ptr() != address or parameter.dtype != self.vector.dtype:
+                raise RuntimeError(
+                    f"parameter {entry.name!r} no longer lives in the sampler's flat vector: the model was moved, cast "
+                    "or its parameters were replaced after the sampler was made. Call model.to(...) first, then "
+                    "make the sampler; to load weights use model.load_state_dict, which copies in place."
+                )
+
+    def differentiate(self, potential: Tensor, *, create_graph: bool = False) -> list[Tensor]:
+        """Write the gradient of ``potential`` into `grad`; return it parameter by parameter."""
+        gradients = list(
+            torch.autograd.grad(
+                potential,
+                self.parameters,
+                create_graph=create_graph,
+                materialize_grads=True,
+                allow_unused=True,
+            )
+        )
+        torch.cat([g.detach().reshape(-1) for g in gradients], out=self.grad)
+        return gradients
+
+
+def choose_sparse(model: nn.Module, sparse: SparseChoice) -> set[str]:
+    """Names of the parameters that are sparse layers.
+
+    Parameters
+    ----------
+    model
+        The module whose parameters are meant.
+    sparse
+        ``None``: the weights of linear and convolution layers, no biases. A predicate on (name, parameter). Or a list
+        of parameter names, module names and modules; a module stands for the weights of the linear and
+        convolution layers in it.
+    """
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if sparse is None:
+        return _layer_weights(model, model) & trainable.keys()
+    if callable(sparse):
+        return {name for name, p in trainable.items() if sparse(name, p)}
+    if isinstance(sparse, str):
+        raise TypeError(f"sparse must be a predicate or a list of names or modules, got the string {sparse!r}")
+    chosen: set[str] = set()
+    for item in sparse:
+        names = named_parameters_of(model, item)
+        frozen = names - trainable.keys()
+        if frozen:
+            raise ValueError(
+                f"sparse layer {sorted(frozen)[0]!r} is frozen (requires_grad=False): unfreeze it or leave it out"
+            )
+        chosen |= names
+    return chosen
+
+
+def named_parameters_of(model: nn.Module, item: str | nn.Module) -> set[str]:
+    """Parameter names that one item of a list stands for."""
+    first_name = {id(p): name for name, p in model.named_parameters()}
+    every_name = dict(model.named_parameters(remove_duplicate=False))
+    modules = dict(model.named_modules(remove_duplicate=False))
+    if isinstance(item, nn.Module):
+        if all(item is not module for module in modules.values()):
+            raise ValueError(f"sparse names a {type(item).__name__} module that is not part of the model")
+        names = _layer_weights(model, item)
+    elif item in every_name:
+        return {first_name[id(every_name[item])]}
+    elif item in modules:
+        names = _layer_weights(model, modules[item])
+    else:
+        raise ValueError(unknown_name(item, every_name))
+    if not names:
+        raise ValueError(
+            f"sparse names {item!r}, which holds no linear or convolution weights; name its parameters instead"
+        )
+    return names
+
+
+def unknown_name(name: object, known: Iterable[str]) -> str:
+    """Message for a layer name that does not exist."""
+    known = sorted(known)
+    close = difflib.get_close_matches(str(name), known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"unknown layer name {name!r}.{hint} Known names: {', '.join(known)}"
+
+
+def _layer_weights(model: nn.Module, root: nn.Module) -> set[str]:
+    """Names, as ``model`` gives them, of the linear and convolution weights below ``root``."""
+    kinds = (
+        nn.Linear,
+        nn.Conv1d,
+        nn.Conv2d,
+        nn.Conv3d,
+        nn.ConvTranspose1d,
+        nn.ConvTranspose2d,
+        nn.ConvTranspose3d,
+    )
+    weights = {id(module.weight) for module in root.modules() if isinstance(module, kinds)}
+    return {name for name, p in model.named_parameters() if id(p) in weights}
+
+
+def _entries(names: list[str], parameters: list[nn.Parameter]) -> Iterable[Entry]:
+    start = 0
+    for name, parameter in zip(names, parameters, strict=True):
+        yield Entry(name, start, start + parameter.numel(), parameter.shape)
+        start += parameter.numel()
+
+
+def _require_one_kind(parameters: dict[str, nn.Parameter]) -> None:
+    kinds: dict[tuple[torch.dtype, torch.device], str] = {}
+    for name, parameter in parameters.items():
+        kinds.setdefault((parameter.dtype, parameter.device), name)
+    if len(kinds) > 1:
+        seen = "; ".join(f"{name!r} is {dtype} on {device}" for (dtype, device), name in kinds.items())
+        raise ValueError(f"all trainable parameters must share one dtype and one device: {seen}. Use model.to(...)")
+    dtype = next(iter(kinds))[0]
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"parameters must be float32 or float64, got {dtype}: use model.float() or model.double()")

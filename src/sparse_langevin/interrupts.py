@@ -1,0 +1,47 @@
+"""Stopping a run politely: SIGTERM and Ctrl-C finish the step and save."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: stopped early, the same command goes on
+
+
+class Interrupted(SystemExit):
+    """A run was asked to stop and has saved itself; an uncaught one ends the program with exit code 75."""
+
+    def __init__(self, number: int, step: int, run: Path) -> None:
+        super().__init__(EXIT_CODE)
+        self.signal = signal.Signals(number)
+        self.step = step
+        self.message = f"{self.signal.name}: saved at step {step} in {run}; the same call resumes"
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@contextmanager
+def deferred_signals(*, enabled: bool) -> Iterator[Callable[[], int | None]]:
+    """Hold back SIGTERM and SIGINT; the yielded function tells the signal received, if any.
+
+    A second SIGINT takes effect at once. Signals can only be handled in the main thread; elsewhere nothing changes.
+    """
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    numbers = (
+        (signal.SIGTERM, signal.SIGINT) if enabled and threading.current_thread() is threading.main_thread() else ()
+    )
+    previous = {number: signal.signal(number, note) for number in numbers}
+    try:
+        yield lambda: received[0] if received else None
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,129 @@
+r"""The update in plain torch operations: readable, on any device, the definition that other engines must equal.
+
+With U the potential (minus the log posterior), so that the paper's g is -dU/dbeta:
+
+    u    = dU/dbeta                                             likelihood part from the caller, prior part added here
+    V    = alpha V + (1 - alpha) u*u,    G = 1/(eta + sqrt(V))  (no preconditioner: G = 1)
+    beta = beta - eps*(G*u - Gamma/tau) + sqrt(2*eps*G/tau)*z
+    rho, s                                                      from the new beta, see `priors`
+
+Gamma is divided by tau because the chain targets exp(-tau*U), and the drift that keeps this invariant under noise of
+covariance 2*eps*G/tau is -G*dU + Gamma/tau. At tau = 1 it is the paper's equation.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sparse_langevin.preconditioners import gamma
+from sparse_langevin.priors import GaussianPrior, Prior, inclusion_odds, quadratic_terms, spike_slab_gradient
+
+
+@dataclass(slots=True)
+class BlockState:
+    """Views of one block: everything the update reads and writes."""
+
+    prior: Prior
+    beta: Tensor
+    grad: Tensor
+    """Gradient of minus the log-likelihood; overwritten with that of minus the log posterior."""
+    noise: Tensor | None
+    """Standard normal numbers, or None at infinite tau."""
+    v: Tensor | None = None
+    """Second moments of the gradient, or None without a preconditioner."""
+    curvature: Tensor | None = None
+    """Diagonal Hessian of minus the log-likelihood, when Gamma is on."""
+    rho: Tensor | None = None
+    s: Tensor | None = None
+    delta: float = 0.5
+    keep: Tensor | None = None
+    """False where a weight is held at zero."""
+
+
+class StepScalars(NamedTuple):
+    """What all blocks share in one step."""
+
+    first: bool
+    step_size: float
+    tau: float
+    omega: float
+    sigma: float
+    alpha: float = 0.0
+    eta: float = 0.0
+
+
+class Sums(NamedTuple):
+    """Reductions over one block, after the update; 0-d tensors, so that nothing waits for the device."""
+
+    rho: Tensor
+    spike: Tensor
+    """sum kappa0*|beta|"""
+    slab: Tensor
+    """sum kappa1*beta^2"""
+    drift: Tensor
+    """squared norm of the deterministic part of the step"""
+    noise: Tensor
+    """squared norm of the random part of the step"""
+
+
+def update(block: BlockState, step: StepScalars) -> Sums:
+    """Take one step with ``block`` in place and return its sums."""
+    drift, noise = _move(block, step)
+    if block.rho is None or block.s is None or isinstance(block.prior, GaussianPrior):
+        zero = torch.zeros_like(drift)
+        return Sums(zero, zero, zero, drift, noise)
+    prior = block.prior
+    block.rho.lerp_(inclusion_odds(block.beta, prior, step.sigma, block.delta), step.omega)
+    block.s.lerp_(block.rho, step.omega)
+    return Sums(block.rho.sum(), *quadratic_terms(block.beta, block.s, prior), drift, noise)
+
+
+def _move(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor]:
+    """Langevin step of the weights; squared norms of its two parts."""
+    beta, u = block.beta, _potential_gradient(block, step.sigma)
+    if block.v is None:
+        drift = u
+        beta.add_(u, alpha=-step.step_size)
+    else:
+        alpha = 0.0 if step.first else step.alpha
+        block.v.mul_(alpha).addcmul_(u, u, value=1.0 - alpha)
+        root = block.v.sqrt()
+        inverse_metric = root + step.eta
+        beta.addcdiv_(u, inverse_metric, value=-step.step_size)
+        drift = u / inverse_metric
+        if block.curvature is not None:
+            correction = gamma(u, _posterior_curvature(block, step.sigma), root, step.eta, alpha)
+            correction.div_(step.tau)
+            beta.add_(correction, alpha=step.step_size)
+            drift.sub_(correction)
+    noise = block.noise
+    if noise is not None:
+        scale = math.sqrt(2.0 * step.step_size / step.tau)
+        noise = noise * scale if block.v is None else (noise * scale).div_(inverse_metric.sqrt_())
+        beta.add_(noise)
+    if block.keep is not None:
+        beta.mul_(block.keep)
+        drift = drift * block.keep
+        noise = noise * block.keep if noise is not None else None
+    drift_square = torch.dot(drift, drift) * step.step_size**2
+    return drift_square, torch.zeros_like(drift_square) if noise is None else torch.dot(noise, noise)
+
+
+def _potential_gradient(block: BlockState, sigma: float) -> Tensor:
+    """Add the prior's part to the gradient, in place."""
+    if isinstance(block.prior, GaussianPrior):
+        return block.grad.add_(block.beta, alpha=block.prior.precision)
+    assert block.s is not None
+    return block.grad.add_(spike_slab_gradient(block.beta, block.s, block.prior, sigma))
+
+
+def _posterior_curvature(block: BlockState, sigma: float) -> Tensor:
+    """Diagonal Hessian of minus the log posterior; the Laplace part has none away from zero."""
+    assert block.curvature is not None
+    if isinstance(block.prior, GaussianPrior):
+        return block.curvature + block.prior.precision
+    assert block.s is not None
+    return torch.add(block.curvature, block.s, alpha=1.0 / (block.prior.v1 * sigma**2))

@@ -1,0 +1,143 @@
+r"""Gaussian noise as a pure function of (seed, stream, step, index).
+
+The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
+2011): a keyed bijection of 64-bit counters. The key comes from the seed and the stream, the counter is
+(index // 2, step), and each pair of 32-bit words gives two normal numbers by Box and Muller:
+
+    u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32
+    z[2i] = sqrt(-2 log u1) cos(2 pi u2)      z[2i + 1] = sqrt(-2 log u1) sin(2 pi u2)
+
+There is no state: a run that resumes at step k needs only k, and any number of threads, devices or ranks
+sees the same noise. The arithmetic is done in float64, so float32 and float64 models get the same draws.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+
+# Counters worked on at a time. The block stays in cache, and below torch's parallel grain of 32768, so that every
+# element takes the same instructions whatever the number of threads.
+CHUNK = 1 << 14
+
+WEIGHTS, PROBES = 0, 1  # streams: the Langevin noise, and the probes of the curvature estimate
+
+
+class CounterNoise:
+    """A stream of noise vectors of one size, one vector per step.
+
+    Parameters
+    ----------
+    seed
+        Any integer in [0, 2**64).
+    size
+        Length of each vector.
+    stream
+        Separates independent uses of one seed.
+    dtype, device
+        Of the vectors returned.
+
+    Examples
+    --------
+    >>> noise = CounterNoise(seed=0, size=3)
+    >>> bool((noise.normal(5) == CounterNoise(seed=0, size=3).normal(5)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        size: int,
+        *,
+        stream: int = WEIGHTS,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
+    ) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
+            raise ValueError(f"seed must be an integer in [0, 2**64), got {seed!r}")
+        self.size = size
+        self.dtype = dtype
+        self._key = _derive_key(seed, stream)
+        self._pairs = max(1, (size + 1) // 2)
+        # A chunk holds the counters of several steps when vectors are short: small models are then not slowed
+        # down by the cost of launching a hundred tiny operations per step.
+        self._steps_per_chunk = max(1, CHUNK // self._pairs)
+        position = torch.arange(CHUNK, dtype=torch.int32, device=device)
+        self._index = position % self._pairs if self._steps_per_chunk > 1 else position
+        self._ahead = position // self._pairs if self._steps_per_chunk > 1 else torch.zeros_like(position)
+        self._out = torch.empty(0, dtype=dtype, device=device)
+        self._first = -1  # first step held in _out
+
+    def normal(self, step: int) -> Tensor:
+        """Return the standard normal vector of ``step``. The tensor is reused: do not keep it."""
+        rows = self._steps_per_chunk
+        first = step - step % rows
+        if first != self._first:
+            self._out = self._normals(first)
+            self._first = first
+        return self._out[step - first]
+
+    def rademacher(self, step: int) -> Tensor:
+        """Return a vector of -1 and +1 for ``step``."""
+        return torch.where(self.normal(step) < 0, -1.0, 1.0).to(self.dtype)
+
+    def _normals(self, first: int) -> Tensor:
+        """Normal vectors of the steps ``first .. first + steps_per_chunk - 1``, one per row."""
+        rows, pairs = self._steps_per_chunk, self._pairs
+        out = torch.empty(rows, pairs, 2, dtype=self.dtype, device=self._index.device)
+        flat = out.view(rows * pairs, 2)
+        for start in range(0, rows * pairs, CHUNK):
+            count = min(CHUNK, rows * pairs - start)
+            words = threefry2x32(self._key, self._index + start, self._ahead + _signed(first))
+            radius, angle = _polar(*words)
+            flat[start : start + count, 0] = (radius * angle.cos())[:count]
+            flat[start : start + count, 1] = (radius * angle.sin())[:count]
+        return out.view(rows, 2 * pairs)[:, : self.size]
+
+
+def threefry2x32(key: tuple[int, int], word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
+    """Encrypt int32 counters (word0, word1) under ``key``; the words are overwritten.
+
+    torch has no unsigned 32-bit arithmetic: words are int32, whose additions wrap, and a logical shift is an
+    arithmetic one with the sign's copies masked away.
+    """
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
+    spill = torch.empty_like(word1)
+    word0.add_(_signed(schedule[0]))
+    word1.add_(_signed(schedule[1]))
+    for group in range(5):
+        for turn in ROTATIONS[group % 2]:
+            word0.add_(word1)
+            torch.bitwise_right_shift(word1, 32 - turn, out=spill)
+            spill.bitwise_and_((1 << turn) - 1)
+            word1.bitwise_left_shift_(turn).bitwise_or_(spill).bitwise_xor_(word0)
+        word0.add_(_signed(schedule[(group + 1) % 3]))
+        word1.add_(_signed(schedule[(group + 2) % 3] + group + 1))
+    return word0, word1
+
+
+def _polar(word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
+    """Radius and angle of Box and Muller, in float64, from two signed words."""
+    shift = 2.0**31 + 0.5
+    radius = word0.double().add_(shift).mul_(2.0**-32).log_().mul_(-2.0).sqrt_()
+    angle = word1.double().add_(shift).mul_(2.0**-32 * 2.0 * math.pi)
+    return radius, angle
+
+
+def _derive_key(seed: int, stream: int) -> tuple[int, int]:
+    """Key of a stream: the counter (stream, 0) encrypted under the seed."""
+    words = threefry2x32(
+        (seed & 0xFFFFFFFF, seed >> 32),
+        torch.tensor([_signed(stream)], dtype=torch.int32),
+        torch.zeros(1, dtype=torch.int32),
+    )
+    return int(words[0].item()) & 0xFFFFFFFF, int(words[1].item()) & 0xFFFFFFFF
+
+
+def _signed(word: int) -> int:
+    """The signed 32-bit integer with the same bits as ``word`` modulo 2**32."""
+    word &= 0xFFFFFFFF
+    return word - (1 << 32) if word >= 1 << 31 else word

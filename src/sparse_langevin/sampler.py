@@ -1,0 +1,395 @@
+r"""The sampler: one object that holds a model, its posterior and the state of a chain.
+
+A step evaluates the batch, scales its log-likelihood by N/n (here and nowhere else), differentiates, lets the kernel
+move every block, and then updates delta, sigma and the mask.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin import curvature, kernels, noise
+from sparse_langevin.checks import assign_priors, require_finite, require_frozen_statistics
+from sparse_langevin.flat import Block, FlatParameters, SparseChoice
+from sparse_langevin.health import HealthMonitor, capped_omega, check_spike_and_slab
+from sparse_langevin.likelihoods import (
+    Evaluation,
+    GaussianLikelihood,
+    Likelihood,
+    LogLikelihood,
+    as_likelihood,
+)
+from sparse_langevin.preconditioners import Identity, Preconditioner, RMSprop
+from sparse_langevin.priors import GaussianPrior, Prior, SpikeSlab
+from sparse_langevin.pruning import Pruning, prune
+from sparse_langevin.schedules import Constant, Polynomial, Schedule, as_schedule, describe, value_at
+
+OMEGA = Polynomial(10.0, 100.0, 0.7, cap=0.1)  # the paper's exponent and offset; cap of the SGLD-SA authors' code
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What happened in one step."""
+
+    step: int
+    """Number of the step, from 1."""
+    loss: float
+    """Batch loss before the step: mean squared error, cross entropy, or mean negative log-likelihood."""
+    sigma: float
+    """Noise level after the step."""
+    inclusion: float
+    """Mean of rho over all weights under a spike-and-slab prior; nan if there are none."""
+    sparsity: float
+    """Share of the sparse layers' weights that the last pruning set to zero."""
+    drift_norm: float
+    """Length of the deterministic part of the step."""
+    noise_norm: float
+    """Length of the random part of the step."""
+    step_size: float
+    """The step size used; posterior averages weight samples by it."""
+
+
+class Sampler:
+    """A chain over the weights of a model.
+
+    Parameters
+    ----------
+    model
+        Any module. Its trainable parameters are re-seated in one flat vector; move the model to its device first.
+    likelihood
+        `GaussianLikelihood`, `CategoricalLikelihood`, or a function ``(model, batch)`` that returns one
+        log-likelihood per example.
+    num_data
+        Number of examples N in the whole data set. The log-likelihood of a batch of n is scaled by N/n.
+    step_size
+        eps_k, a number or a schedule. It multiplies the gradient summed over the data.
+    prior
+        Prior of the sparse layers: `SpikeSlab`, `GaussianPrior`, or a mapping from layer names to either (layers not
+        named get ``SpikeSlab()``).
+    preconditioner
+        `Identity` or `RMSprop`.
+    dense_prior
+        Prior of all other parameters.
+    omega
+        Step of the stochastic approximation of rho, delta and sigma; values in [0, 1].
+    tau
+        Inverse temperature, a number or a schedule; 1 samples the posterior, ``math.inf`` optimises.
+    sparse
+        The sparse layers: a predicate on (name, parameter) or a list of names or modules. Default: the weights of
+        linear and convolution layers.
+    pruning
+        A `Pruning` plan, or None.
+    seed, chain
+        Together they determine all noise; chains of one seed are independent.
+
+    Examples
+    --------
+    >>> sampler = Sampler(nn.Linear(3, 1), GaussianLikelihood(), num_data=100, step_size=1e-4)
+    >>> info = sampler.step(torch.randn(10, 3), torch.randn(10, 1))
+    >>> info.step
+    1
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        likelihood: Likelihood | LogLikelihood,
+        *,
+        num_data: int,
+        step_size: float | Schedule,
+        prior: Prior | Mapping[str, Prior] = SpikeSlab(),
+        preconditioner: Preconditioner = Identity(),
+        dense_prior: GaussianPrior = GaussianPrior(),
+        omega: float | Schedule = OMEGA,
+        tau: float | Schedule = 1.0,
+        sparse: SparseChoice = None,
+        pruning: Pruning | None = None,
+        seed: int = 0,
+        chain: int = 0,
+    ) -> None:
+        if isinstance(num_data, bool) or not isinstance(num_data, int) or num_data < 1:
+            raise ValueError(f"num_data is the number of examples in the whole data set, at least 1; got {num_data!r}")
+        self.model = model
+        self.likelihood = as_likelihood(likelihood)
+        self.num_data = num_data
+        self.preconditioner = preconditioner
+        self.pruning = pruning
+        self.seed, self.chain = seed, chain
+        self._step_size = as_schedule(step_size, "step_size")
+        self._tau = as_schedule(tau, "tau")
+        self._omega = capped_omega(as_schedule(omega, "omega"))
+        self._alpha = as_schedule(getattr(preconditioner, "alpha", 0.0), "alpha")
+        for name, schedule, high in (
+            ("step_size", self._step_size, math.inf),
+            ("tau", self._tau, math.inf),
+            ("omega", self._omega, 1.0),
+            ("alpha", self._alpha, 1.0),
+        ):
+            value_at(schedule, 1, name, high=high)
+        self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
+        require_frozen_statistics(self._norms)
+        self.flat = FlatParameters(model, sparse)
+        self._sparse_blocks = [b for b in self.flat.blocks if b.sparse]
+        self._priors = assign_priors(model, self._sparse_blocks, prior, dense_prior)
+        check_spike_and_slab(self._priors.items())
+        if not self._sparse_blocks and pruning is not None:
+            raise ValueError("pruning needs sparse layers, but none were found: name them with sparse=[...]")
+
+        self.steps = 0
+        """Steps taken so far."""
+        self.sigma = self.likelihood.sigma
+        """Current noise level."""
+        self.delta = {n: p.delta for n, p in self._priors.items() if isinstance(p, SpikeSlab)}
+        """Current inclusion probability of each spike-and-slab layer."""
+        vector, start = self.flat.vector, self.flat.sparse_start
+        self.v = torch.zeros_like(vector) if isinstance(preconditioner, RMSprop) else None
+        self.rho = torch.zeros_like(vector[start:]) if self.delta else None
+        for block in self._sparse_blocks:
+            if self.rho is not None and block.name in self.delta:
+                self.rho[self._sparse_span(block)] = self.delta[block.name]
+        self.s = self.rho.clone() if self.rho is not None else None
+        self.keep = torch.ones_like(vector[start:], dtype=torch.bool) if pruning else None
+        self._kept = {b.name: b.size for b in self._sparse_blocks}
+        self._curvature = self._choose_curvature()
+        self._noise = self._stream(noise.WEIGHTS)
+        self._probes = self._stream(noise.PROBES) if self._curvature == "hutchinson" else None
+        self._health = HealthMonitor()
+
+    def step(self, *batch: Any) -> Info:
+        """Take one step on a batch and say what happened.
+
+        Parameters
+        ----------
+        *batch
+            ``step(x, y)`` or one object of any structure. The built-in likelihoods take (inputs, targets), where
+            inputs may be a tensor, a tuple of positional or a mapping of named inputs.
+        """
+        data = batch[0] if len(batch) == 1 else batch
+        k = self.steps + 1
+        scalars = self._scalars(k)
+        evaluation, second = self._differentiate(data, k)
+        require_finite(self.flat, float(evaluation.loss), data, k)
+        names, sums = self._move(scalars, second, k)
+        rows = torch.stack([torch.stack(list(row)) for row in sums]).tolist()
+        totals = [sum(column) for column in zip(*rows, strict=True)]
+        self._update_latents(evaluation, scalars.omega, dict(zip(names, rows, strict=True)), totals, k)
+        if self.pruning is not None and self.pruning.due(k):
+            self._prune(self.pruning.share(k))
+        self.steps = k
+        self._check_health(scalars, totals[4])
+        return Info(
+            step=k,
+            loss=float(evaluation.loss),
+            sigma=self.sigma,
+            inclusion=totals[0] / sum(self._block(n).size for n in self.delta) if self.delta else math.nan,
+            sparsity=self.sparsity,
+            drift_norm=math.sqrt(totals[3]),
+            noise_norm=math.sqrt(totals[4]),
+            step_size=scalars.step_size,
+        )
+
+    @property
+    def sparsity(self) -> float:
+        """Share of the sparse layers' weights that the last pruning set to zero."""
+        total = sum(b.size for b in self._sparse_blocks)
+        return 1.0 - sum(self._kept.values()) / total if total else 0.0
+
+    def inclusion(self) -> dict[str, Tensor]:
+        """Inclusion probabilities rho of each spike-and-slab layer, in the layer's shape."""
+        shapes = {e.name: e.shape for e in self.flat.entries}
+        assert self.rho is not None or not self.delta
+        return {
+            b.name: self.rho[self._sparse_span(b)].view(shapes[b.name]).clone()
+            for b in self._sparse_blocks
+            if b.name in self.delta and self.rho is not None
+        }
+
+    def settings(self) -> dict[str, str]:
+        """The settings that determine the chain, as text; a resumed run must have the same."""
+        return {
+            "num_data": str(self.num_data),
+            "seed": str(self.seed),
+            "chain": str(self.chain),
+            "likelihood": describe(self.likelihood),
+            "step_size": describe(self._step_size),
+            "tau": describe(self._tau),
+            "omega": describe(self._omega),
+            "alpha": describe(self._alpha),
+            "preconditioner": describe(self.preconditioner),
+            "pruning": describe(self.pruning),
+            "priors": repr({name: describe(prior) for name, prior in self._priors.items()}),
+            "parameters": repr([(e.name, tuple(e.shape)) for e in self.flat.entries]),
+            "dtype": str(self.flat.vector.dtype),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes during a run; tensors are views, not copies.
+
+        Frozen parameters and buffers of the model are included, so that a checkpoint holds the whole model.
+        """
+        tensors = {"beta": self.flat.vector, "v": self.v, "rho": self.rho, "s": self.s, "keep": self.keep}
+        return {
+            "steps": self.steps,
+            "sigma": self.sigma,
+            "delta": dict(self.delta),
+            "tensors": {n: t for n, t in tensors.items() if t is not None} | dict(self._unsampled()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a state made by a sampler with the same settings; nothing changes if it does not fit."""
+        self.flat.check_seating()
+        mine, theirs = self.state_dict()["tensors"], state["tensors"]
+        if mine.keys() != theirs.keys() or self.delta.keys() != state["delta"].keys():
+            odd = sorted((mine.keys() ^ theirs.keys()) | (self.delta.keys() ^ state["delta"].keys()))
+            raise ValueError(f"the state belongs to another sampler: only one of the two has {', '.join(odd)}")
+        for name, tensor in mine.items():
+            if tensor.shape != theirs[name].shape or tensor.dtype != theirs[name].dtype:
+                raise ValueError(
+                    f"the state belongs to another sampler: {name!r} is {theirs[name].dtype} of shape "
+                    f"{tuple(theirs[name].shape)} there, {tensor.dtype} of shape {tuple(tensor.shape)} here"
+                )
+        with torch.no_grad():
+            for name, tensor in mine.items():
+                tensor.copy_(theirs[name])
+        self.steps, self.sigma = int(state["steps"]), float(state["sigma"])
+        self.delta = {name: float(value) for name, value in state["delta"].items()}
+        if self.keep is not None:
+            self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self._sparse_blocks}
+
+    def _scalars(self, k: int) -> kernels.StepScalars:
+        """All schedules at step k, each checked."""
+        tau = value_at(self._tau, k, "tau")
+        if tau == 0:
+            raise ValueError(f"tau is 0 at step {k}: an inverse temperature must be positive")
+        return kernels.StepScalars(
+            first=k == 1,
+            step_size=value_at(self._step_size, k, "step_size"),
+            tau=tau,
+            omega=value_at(self._omega, k, "omega", high=1.0),
+            sigma=self.sigma,
+            alpha=value_at(self._alpha, k, "alpha", high=1.0),
+            eta=getattr(self.preconditioner, "eta", 0.0),
+        )
+
+    def _differentiate(self, data: Any, k: int) -> tuple[Evaluation, Tensor | None]:
+        """Gradient of minus the log-likelihood into ``flat.grad``; its diagonal Hessian if Gamma is on."""
+        self.flat.check_seating()
+        require_frozen_statistics(self._norms)
+        with torch.enable_grad():
+            evaluation = self.likelihood.evaluate(self.model, data, self.sigma)
+            n = evaluation.examples
+            if n > self.num_data:
+                raise ValueError(
+                    f"the batch has {n} examples but num_data is {self.num_data}: "
+                    "num_data is the size of the whole data set"
+                )
+            scale = self.num_data / n
+            gradients = self.flat.differentiate(
+                -scale * evaluation.log_likelihood, create_graph=self._curvature == "hutchinson"
+            )
+        if self._curvature is None:
+            return evaluation, None
+        if self._probes is not None:
+            probe = list(self.flat.views(self._probes.rademacher(k)).values())
+            columns = curvature.hutchinson_diagonal(gradients, self.flat.parameters, probe)
+        else:
+            assert isinstance(self.model, nn.Linear) and isinstance(self.likelihood, curvature.HasOutputCurvature)
+            columns = curvature.linear_diagonal(self.model, self.likelihood, data[0], self.sigma, self.flat.parameters)
+            columns = [scale * column for column in columns]
+        return evaluation, torch.cat([c.detach().reshape(-1) for c in columns])
+
+    def _move(
+        self, scalars: kernels.StepScalars, second: Tensor | None, k: int
+    ) -> tuple[list[str], list[kernels.Sums]]:
+        """Let the kernel update every block."""
+        z = None if math.isinf(scalars.tau) else self._noise.normal(k)
+        held = self.keep if self.pruning is not None and self.pruning.holds(k) else None
+        names, sums = [], []
+        with torch.no_grad():
+            for block in self.flat.blocks:
+                span, part = block.span, self._sparse_span(block)
+                latent = block.name in self.delta
+                state = kernels.BlockState(
+                    prior=self._priors[block.name],
+                    beta=self.flat.vector[span],
+                    grad=self.flat.grad[span],
+                    noise=None if z is None else z[span],
+                    v=None if self.v is None else self.v[span],
+                    curvature=None if second is None else second[span],
+                    rho=self.rho[part] if latent and self.rho is not None else None,
+                    s=self.s[part] if latent and self.s is not None else None,
+                    delta=self.delta.get(block.name, 0.5),
+                    keep=held[part] if held is not None and block.sparse else None,
+                )
+                names.append(block.name)
+                sums.append(kernels.update(state, scalars))
+        return names, sums
+
+    def _update_latents(
+        self, evaluation: Evaluation, omega: float, rows: dict[str, list[float]], totals: list[float], k: int
+    ) -> None:
+        """Stochastic approximation of delta and sigma, after rho and s have moved."""
+        for name, delta in self.delta.items():
+            prior = self._priors[name]
+            assert isinstance(prior, SpikeSlab)
+            target = prior.delta_target(rows[name][0], self._block(name).size, delta)
+            self.delta[name] = (1.0 - omega) * delta + omega * target
+        if not self.likelihood.learn or evaluation.rss is None:
+            return
+        assert isinstance(self.likelihood, GaussianLikelihood)
+        held = self.pruning is not None and self.pruning.holds(k)
+        # A weight that is held at zero is no longer a parameter: it has no density to take part in sigma's.
+        weights = sum(self._kept[n] if held else self._block(n).size for n in self.delta)
+        target = self.likelihood.next_sigma(
+            residuals=self.num_data * evaluation.residuals_per_example,
+            weights=weights,
+            rss=self.num_data / evaluation.examples * float(evaluation.rss),
+            spike=totals[1],
+            slab=totals[2],
+        )
+        self.sigma = (1.0 - omega) * self.sigma + omega * target
+
+    def _prune(self, share: float) -> None:
+        assert self.pruning is not None and self.keep is not None
+        parts = [self._sparse_span(b) for b in self._sparse_blocks]
+        whole = [slice(0, self.keep.numel())]
+        with torch.no_grad():
+            sparse = self.flat.vector[self.flat.sparse_start :]
+            prune(sparse, self.keep, parts if self.pruning.scope == "layer" else whole, share)
+        self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self._sparse_blocks}
+
+    def _check_health(self, scalars: kernels.StepScalars, noise_square: float) -> None:
+        if not math.isinf(scalars.tau):
+            self._health.check_spread(self.steps, noise_square, self.flat.vector)
+            settled = isinstance(self._alpha, Constant) or self.steps >= 1000
+            if self.v is not None and self._curvature is None and settled:
+                self._health.check_memory(self.steps, self.v, scalars.step_size, scalars.alpha, scalars.eta)
+
+    def _choose_curvature(self) -> str | None:
+        wanted = getattr(self.preconditioner, "correction", None)
+        return curvature.choose_method(wanted, self.model, self.likelihood) if wanted else None
+
+    def _stream(self, kind: int) -> noise.CounterNoise:
+        vector = self.flat.vector
+        stream = 2 * self.chain + kind
+        return noise.CounterNoise(self.seed, self.flat.size, stream=stream, dtype=vector.dtype, device=vector.device)
+
+    def _block(self, name: str) -> Block:
+        return next(b for b in self.flat.blocks if b.name == name)
+
+    def _sparse_span(self, block: Block) -> slice:
+        """The block's slice of the vectors that cover only the sparse part."""
+        return slice(block.start - self.flat.sparse_start, block.stop - self.flat.sparse_start)
+
+    def _unsampled(self) -> Iterator[tuple[str, Tensor]]:
+        """Frozen parameters and buffers of the model."""
+        sampled = {e.name for e in self.flat.entries}
+        for name, parameter in self.model.named_parameters():
+            if name not in sampled:
+                yield f"model.{name}", parameter.detach()
+        for name, buffer in self.model.named_buffers():
+            yield f"model.{name}", buffer

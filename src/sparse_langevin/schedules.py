@@ -1,0 +1,147 @@
+r"""Schedules: step sizes and memories as functions of the step k = 1, 2, 3, ...
+
+Everything in an algorithm that changes with the step is a schedule: the step size eps_k, the
+preconditioner's memory alpha_k, the latent step omega_k and the inverse temperature tau_k. A schedule is any
+callable from the step number to a float; those below cover the usual cases and describe themselves,
+so that a checkpoint can say which one a run was started with.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Schedule = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same value at every step.
+
+    Examples
+    --------
+    >>> Constant(0.1)(7)
+    0.1
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        _require(not math.isnan(self.value), "Constant.value", self.value, "a number")
+
+    def __call__(self, step: int) -> float:
+        """Return the value."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    r"""Polynomial decay ``min(cap, scale * (offset + k) ** -exponent)``.
+
+    Decreasing step sizes that sum to infinity (``exponent <= 1``) are the condition under which
+    Langevin and stochastic approximation averages converge.
+
+    Examples
+    --------
+    >>> Polynomial(1.0, 0.0, 0.5)(4)
+    0.5
+    >>> Polynomial(100, 100, 0.7, cap=0.1)(1)
+    0.1
+    """
+
+    scale: float
+    offset: float = 0.0
+    exponent: float = 1 / 3
+    cap: float = math.inf
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.scale < math.inf, "Polynomial.scale", self.scale, "a finite number >= 0")
+        _require(self.offset > -1, "Polynomial.offset", self.offset, "greater than -1, as steps count from 1")
+        _require(self.exponent >= 0, "Polynomial.exponent", self.exponent, ">= 0, or the schedule would grow")
+        _require(self.cap >= 0, "Polynomial.cap", self.cap, "a number >= 0")
+
+    def __call__(self, step: int) -> float:
+        """Return the value at ``step``."""
+        return min(self.cap, self.scale * math.pow(self.offset + step, -self.exponent))
+
+
+@dataclass(frozen=True)
+class Cosine:
+    r"""Half a cosine from ``initial`` down to ``final`` over ``steps`` steps, ``cycles`` times.
+
+    After the last cycle the value stays at ``final``. More than one cycle restarts the step size,
+    which lets a chain visit several modes (Zhang et al., Cyclical stochastic gradient MCMC, 2020).
+
+    Examples
+    --------
+    >>> Cosine(1.0, 100)(50)
+    0.5
+    """
+
+    initial: float
+    steps: int
+    final: float = 0.0
+    cycles: int = 1
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.initial < math.inf, "Cosine.initial", self.initial, "a finite number >= 0")
+        _require(0 <= self.final < math.inf, "Cosine.final", self.final, "a finite number >= 0")
+        _require(self.steps >= 1, "Cosine.steps", self.steps, "at least 1")
+        _require(1 <= self.cycles <= self.steps, "Cosine.cycles", self.cycles, "between 1 and steps")
+
+    def __call__(self, step: int) -> float:
+        """Return the value at ``step``."""
+        if step >= self.steps:
+            return self.final
+        phase = (step * self.cycles / self.steps) % 1.0
+        return self.final + (self.initial - self.final) * (1 + math.cos(math.pi * phase)) / 2
+
+
+@dataclass(frozen=True)
+class OneMinus:
+    """One minus another schedule: memories that approach 1, ``alpha_k = 1 - c1 * (c2 + k) ** -g``.
+
+    Examples
+    --------
+    >>> OneMinus(Polynomial(1.0, 0.0, 1.0))(4)
+    0.75
+    """
+
+    schedule: Schedule
+
+    def __call__(self, step: int) -> float:
+        """Return ``1 - schedule(step)``."""
+        return 1.0 - self.schedule(step)
+
+
+def as_schedule(value: float | Schedule, name: str) -> Schedule:
+    """Turn a number into a `Constant`; leave a callable as it is."""
+    if callable(value):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number or a schedule (a callable step -> float), got {value!r}")
+    return Constant(float(value))
+
+
+def value_at(schedule: Schedule, step: int, name: str, *, low: float = 0.0, high: float = math.inf) -> float:
+    """Evaluate ``schedule`` at ``step`` and insist on ``low <= value <= high``."""
+    value = float(schedule(step))
+    if not low <= value <= high:
+        raise ValueError(
+            f"{name} is {value:g} at step {step}, but must lie in [{low:g}, {high:g}]. "
+            f"Change the schedule {describe(schedule)}, for example with a cap or a decreasing form."
+        )
+    return value
+
+
+def describe(schedule: object) -> str:
+    """Name a schedule the same way in every process (no memory addresses)."""
+    if type(schedule).__repr__ is not object.__repr__ and not callable(getattr(schedule, "__code__", None)):
+        text = repr(schedule)
+        if " at 0x" not in text:
+            return text
+    return f"{getattr(schedule, '__module__', '')}.{getattr(schedule, '__qualname__', type(schedule).__name__)}"
+
+
+def _require(condition: bool, name: str, value: object, wanted: str) -> None:
+    if not condition:
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
