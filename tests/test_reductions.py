@@ -61,9 +61,7 @@ def test_infinite_tau_is_rmsprop_bit_for_bit(data):
     likelihood = GaussianLikelihood(sigma=0.5, learn=False)
     metric = RMSprop(alpha=0.9, eta=1e-3)
     flat_prior = GaussianPrior(math.inf)
-    sampler = psgld(
-        ours, likelihood, num_data=N, step_size=1e-3, tau=math.inf, prior=flat_prior, preconditioner=metric
-    )
+    sampler = psgld(ours, likelihood, num_data=N, step_size=1e-3, tau=math.inf, prior=flat_prior, preconditioner=metric)
     batches = list(Batches(*data, batch_size=16)) * 3
     sampler.step(*batches[0])  # torch starts from V = 0, we from V = g*g: compare from the second step on
     theirs.load_state_dict(ours.state_dict())

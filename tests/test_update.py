@@ -81,7 +81,9 @@ def push(sampler, reference):
     if sampler.v is not None:
         sampler.v.copy_(torch.from_numpy(reference.v))
     if sampler.rho is not None:
-        s = np.concatenate([reference.kappa1[layer] * v1 for layer, v1 in zip(reference.network.layers, reference.v1, strict=True)])
+        s = np.concatenate(
+            [reference.kappa1[layer] * v1 for layer, v1 in zip(reference.network.layers, reference.v1, strict=True)]
+        )
         sampler.rho.copy_(torch.from_numpy(reference.rho[start:]))
         sampler.s.copy_(torch.from_numpy(s))
         sampler.delta = dict(zip(sampler.delta, reference.delta, strict=True))
@@ -104,9 +106,7 @@ def test_update_equals_numpy_reference(preconditioned, adaptive, categorical, ma
         info = sampler.step(torch.from_numpy(x[rows]).to(dtype), torch.from_numpy(y[rows]).to(y_type(y, dtype)))
         z = noise.normal(k).numpy()
         share = PRUNING.share(k) if masked and PRUNING.due(k) else None
-        drift, noise_norm = reference.step(
-            x[rows], y[rows], z, EPS[preconditioned], ALPHA(k), OMEGA(k), TAU, share
-        )
+        drift, noise_norm = reference.step(x[rows], y[rows], z, EPS[preconditioned], ALPHA(k), OMEGA(k), TAU, share)
 
         assert relative(sampler.flat.vector.numpy(), reference.beta) < tolerance
         assert relative(info.sigma, reference.sigma) < tolerance

@@ -81,7 +81,7 @@ def prune(beta: Tensor, keep: Tensor, parts: Sequence[slice], share: float) -> N
     """Zero the smallest weights of each part of ``beta`` and mark them in ``keep``, both in place."""
     for part in parts:
         keep[part] = ~smallest(beta[part], round(share * beta[part].numel()))
-    beta.mul_(keep)
+    beta.masked_fill_(~keep, 0.0)
 
 
 def smallest(values: Tensor, count: int) -> Tensor:

@@ -211,13 +211,14 @@ class _Loop:
         if saved:
             self._resume(run, load_checkpoint(saved[-1]))
             return
-        if (run / HISTORY).exists() or (self.bank is not None and len(self.bank)):
+        history = run / HISTORY
+        if (history.exists() and history.stat().st_size) or (self.bank is not None and len(self.bank)):
             raise ValueError(
                 f"{run} has no checkpoint, but a history or posterior samples of another run are in the way: "
                 "choose another folder or remove them"
             )
         run.mkdir(parents=True, exist_ok=True)
-        (run / HISTORY).touch()
+        history.touch()
         self._save()
 
     def _resume(self, run: Path, checkpoint: Checkpoint) -> None:

@@ -89,7 +89,7 @@ def test_psgld_sampler_with_frozen_metric(step_size):
 
 
 def test_temperature_scales_the_variance():
-    """At inverse temperature tau the target is N(mu, 1/(tau*lambda)); halving twice by a schedule, the last value counts."""
+    """At inverse temperature tau the target is N(mu, 1/(tau*lambda)); tau may follow a schedule."""
     precision = torch.full((2000,), 2.0, dtype=torch.float64)
     target = gaussian_log_density(MEAN, precision)
     start = torch.full_like(precision, MEAN)

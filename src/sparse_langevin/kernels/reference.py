@@ -105,7 +105,7 @@ def _move(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor]:
         noise = noise * scale if block.v is None else (noise * scale).div_(inverse_metric.sqrt_())
         beta.add_(noise)
     if block.keep is not None:
-        beta.mul_(block.keep)
+        beta.masked_fill_(~block.keep, 0.0)
         drift = drift * block.keep
         noise = noise * block.keep if noise is not None else None
     drift_square = torch.dot(drift, drift) * step.step_size**2

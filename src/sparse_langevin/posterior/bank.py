@@ -5,6 +5,7 @@ therefore carries the step size it was drawn with. On disk a sample is one safet
 name and renamed, so a crash loses at most the sample being written.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,8 @@ class PosteriorBank:
             self._memory.append(sample)
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
-            meta = {"step": str(sample.step), "weight": sample.weight.hex(), "sigma": sample.sigma.hex()}
+            # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
+            meta = {"sample": json.dumps({"step": sample.step, "weight": sample.weight, "sigma": sample.sigma})}
             data = save({n: t.cpu().contiguous().clone() for n, t in parameters.items()}, metadata=meta)
             write_atomically(self.folder / f"sample-{sample.step:09d}.safetensors", data)
 
@@ -138,10 +140,10 @@ class PosteriorBank:
 def _read_sample(path: Path) -> Sample:
     try:
         with safe_open(path, framework="pt") as file:
-            meta = file.metadata()
+            meta = json.loads(file.metadata()["sample"])
             parameters = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a mapping
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, TypeError, KeyError, ValueError) as error:
         raise RuntimeError(
             f"posterior sample {path} is damaged ({error}): delete the file to go on without it"
         ) from error
-    return Sample(int(meta["step"]), float.fromhex(meta["weight"]), float.fromhex(meta["sigma"]), parameters)
+    return Sample(meta["step"], meta["weight"], meta["sigma"], parameters)

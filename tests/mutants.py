@@ -1,0 +1,172 @@
+"""Seeded faults: break one line of the library at a time and see that the tests notice.
+
+Run with ``make mutants``. Each fault is applied to a copy of the source; the tests run against the copy, the quick ones
+first, and stop at the first failure. A fault that no test notices is reported, and the exit code is 1.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SUITE = [
+    "tests/test_noise.py",
+    "tests/test_update.py",
+    "tests/test_reductions.py",
+    "tests/test_gradient.py",
+    "tests/test_priors.py",
+    "tests/test_likelihoods.py",
+    "tests/test_pruning.py",
+    "tests/test_flat.py",
+    "tests/test_sampler.py",
+    "tests/test_checkpoint.py",
+    "tests/test_training.py",
+    "tests/test_resume.py",
+    "tests/statistics",
+]
+KERNEL, SAMPLER = "kernels/reference.py", "sampler.py"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One broken line: in ``file``, ``old`` becomes ``new``."""
+
+    label: str
+    file: str
+    old: str
+    new: str
+
+
+FAULTS = [
+    Fault("noise without sqrt 2", KERNEL, "math.sqrt(2.0 * step.step_size", "math.sqrt(1.0 * step.step_size"),
+    Fault("noise without temperature", KERNEL, "step.step_size / step.tau)", "step.step_size)"),
+    Fault("noise with G instead of sqrt G", KERNEL, ".div_(inverse_metric.sqrt_())", ".div_(inverse_metric)"),
+    Fault(
+        "noise without G", KERNEL, "if block.v is None else (noise * scale).div_", "if True else (noise * scale).div_"
+    ),
+    Fault("drift without G", KERNEL, "beta.addcdiv_(u, inverse_metric,", "beta.addcdiv_(u, inverse_metric**0,"),
+    Fault(
+        "ascent of the potential", KERNEL, "beta.add_(u, alpha=-step.step_size)", "beta.add_(u, alpha=step.step_size)"
+    ),
+    Fault(
+        "swapped weights of V",
+        KERNEL,
+        "mul_(alpha).addcmul_(u, u, value=1.0 - alpha)",
+        "mul_(1.0 - alpha).addcmul_(u, u, value=alpha)",
+    ),
+    Fault("V starts from zero", KERNEL, "0.0 if step.first else step.alpha", "step.alpha"),
+    Fault("V of the likelihood alone", KERNEL, "block.v.mul_(alpha)", "u = u - block.beta; block.v.mul_(alpha)"),
+    Fault("eta inside the root", KERNEL, "root = block.v.sqrt()", "root = (block.v + step.eta).sqrt()"),
+    Fault(
+        "rho from the old beta",
+        KERNEL,
+        "    drift, noise = _move(block, step)\n",
+        "    old = block.beta.clone()\n    drift, noise = _move(block, step)\n    block.beta = old\n",
+    ),
+    Fault("kappa never follows rho", KERNEL, "    block.s.lerp_(block.rho, step.omega)\n", ""),
+    Fault(
+        "kappa from the odds, not from rho",
+        KERNEL,
+        "block.s.lerp_(block.rho, step.omega)",
+        "block.s.copy_(block.rho)",
+    ),
+    Fault("Gamma with the wrong sign", KERNEL, "beta.add_(correction, alpha=step", "beta.add_(correction, alpha=-step"),
+    Fault("Gamma not divided by tau", KERNEL, "correction.div_(step.tau)", "correction.div_(1.0)"),
+    Fault("Gamma without the prior", KERNEL, "block.curvature + block.prior.precision", "block.curvature"),
+    Fault("mask not applied", KERNEL, "beta.masked_fill_(~block.keep, 0.0)", "beta.masked_fill_(~block.keep, 1e-9)"),
+    Fault("no N/n", SAMPLER, "scale = self.num_data / n", "scale = 1.0"),
+    Fault("no N/n in sigma", SAMPLER, "rss=self.num_data / evaluation.examples *", "rss="),
+    Fault("residuals counted as N", SAMPLER, "self.num_data * evaluation.residuals_per_example", "self.num_data"),
+    Fault("pruned weights counted in sigma", SAMPLER, "self._kept[n] if held else", "self._block(n).size if held else"),
+    Fault("the same noise every step", SAMPLER, "self._noise.normal(k)", "self._noise.normal(1)"),
+    Fault("delta jumps", SAMPLER, "(1.0 - omega) * delta + omega * target", "target"),
+    Fault("sigma jumps", SAMPLER, "(1.0 - omega) * self.sigma + omega * target", "target"),
+    Fault("chains share their noise", SAMPLER, "stream = 2 * self.chain + kind", "stream = kind"),
+    Fault("steps not counted after a failure", SAMPLER, "k = self.steps + 1", "k = self.steps = self.steps + 1"),
+    Fault("sign of B in the quadratic", "likelihoods.py", "return (b + math.sqrt", "return (-b + math.sqrt"),
+    Fault("likelihood without the half", "likelihoods.py", "rss * (-0.5 / sigma**2)", "rss * (-1.0 / sigma**2)"),
+    Fault("likelihood with sigma, not sigma^2", "likelihoods.py", "rss * (-0.5 / sigma**2)", "rss * (-0.5 / sigma)"),
+    Fault("nu left out of sigma", "likelihoods.py", "residuals + weights + self.nu,", "residuals + weights,"),
+    Fault("no sigma in the Laplace gradient", "priors.py", "(1.0 / (prior.v0 * sigma))", "(1.0 / prior.v0)"),
+    Fault("no sigma^2 in the slab gradient", "priors.py", "value=1.0 / (prior.v1 * sigma**2)", "value=1.0 / prior.v1"),
+    Fault("swapped spike and slab", "priors.py", "beta.abs().mul_(1.0 / (sigma", "beta.abs().mul_(-1.0 / (sigma"),
+    Fault("odds without delta", "priors.py", "+ math.log(max(delta, tiny)) - ", "+ 0.0 * delta - "),
+    Fault(
+        "the printed norm of kappa1*beta", "priors.py", "torch.dot(s, beta.square())", "torch.dot(s * s, beta.square())"
+    ),
+    Fault("delta's mode for its mean", "priors.py", 'self.delta_update == "mean"', 'self.delta_update == "none"'),
+    Fault("pairs share one normal number", "noise.py", "radius * angle.sin()", "radius * angle.cos()"),
+    Fault(
+        "short vectors repeat over steps",
+        "noise.py",
+        "self._ahead + _signed(first)",
+        "self._ahead * 0 + _signed(first)",
+    ),
+    Fault("half the angles", "noise.py", "2.0**-32 * 2.0 * math.pi", "2.0**-32 * math.pi"),
+    Fault("one round too few", "noise.py", "for group in range(5)", "for group in range(4)"),
+    Fault("largest weights pruned", "pruning.py", "magnitude = values.abs()", "magnitude = -values.abs()"),
+    Fault("ties prune too many", "pruning.py", "tied[: count - int(chosen.sum())]", "tied"),
+    Fault("zeros not held", "pruning.py", "return not self.regrow or step > self.end", "return step > self.end"),
+    Fault("target missed at the end", "pruning.py", "return step == self.end or (", "return (step == -1) or ("),
+    Fault("omega above 1 not capped", "health.py", "if not initial > 1:", "if True:"),
+    Fault("damaged state accepted", "checkpoint.py", 'manifest["state_sha256"] != _digest(state)', "False"),
+    Fault("checkpoint written in place", "checkpoint.py", 'f".writing-{final.name}"', "f'{final.name}'"),
+    Fault("random state not restored", "training.py", "torch.set_rng_state(self.rng)", "pass"),
+    Fault("history not cut back", "training.py", 'os.truncate(run / HISTORY, meta["history_bytes"])', "pass"),
+    Fault("the same order every epoch", "batches.py", "* 1_000_000_007 + self.epoch", "* 1_000_000_007"),
+    Fault(
+        "samples of equal weight",
+        "posterior/bank.py",
+        "info.step, info.step_size, sampler.sigma",
+        "info.step, 1.0, sampler.sigma",
+    ),
+]
+
+
+def run_tests(source, paths):
+    """Run tests against the package in ``source``; return (passed, name of the first failing test)."""
+    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *paths]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    first = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, flags=re.MULTILINE)
+    return result.returncode == 0, first.group(1) if first else result.stdout[-200:]
+
+
+def try_fault(fault):
+    """Apply one fault to a copy of the source and run the tests on it."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder)
+        shutil.copytree(ROOT / "src" / "sparse_langevin", source / "sparse_langevin")
+        path = source / "sparse_langevin" / fault.file
+        text = path.read_text()
+        if text.count(fault.old) < 1:
+            return fault, False, f"the line {fault.old!r} is no longer in {fault.file}: update this list"
+        path.write_text(text.replace(fault.old, fault.new))
+        passed, first = run_tests(source, SUITE)
+        return fault, not passed, first
+
+
+def main():
+    """Try every fault and print which test caught it."""
+    wanted = sys.argv[1:]
+    faults = [f for f in FAULTS if not wanted or any(word in f.label for word in wanted)]
+    passed, first = run_tests(ROOT / "src", SUITE[:8])
+    if not passed:
+        sys.exit(f"the tests fail without any fault: {first}")
+    survivors = 0
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for fault, caught, first in pool.map(try_fault, faults):
+            survivors += not caught
+            print(f"{'caught  ' if caught else 'SURVIVED'}  {fault.label:40s} {first}", flush=True)
+    print(f"{len(faults) - survivors} of {len(faults)} faults caught")
+    sys.exit(1 if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()

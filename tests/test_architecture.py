@@ -1,0 +1,47 @@
+"""Dependencies point one way."""
+
+import ast
+from pathlib import Path
+
+import sparse_langevin
+
+ROOT = Path(sparse_langevin.__file__).parent
+# A module may import only from layers above its own line.
+LAYERS = [
+    {"schedules", "flat", "noise", "checkpoint", "batches", "interrupts"},
+    {"likelihoods", "priors", "preconditioners", "pruning"},
+    {"curvature", "checks", "health"},
+    {"kernels"},
+    {"sampler"},
+    {"algorithms", "posterior", "progress"},
+    {"training"},
+]
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sparse_langevin"):
+            parts = node.module.split(".")
+            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+
+
+def test_every_module_has_a_layer():
+    modules = {
+        p.stem if p.is_file() else p.name for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()
+    }
+    assert modules - {"__init__"} == set().union(*LAYERS)
+
+
+def test_imports_point_to_lower_layers():
+    level = {module: i for i, layer in enumerate(LAYERS) for module in layer}
+    for path in ROOT.rglob("*.py"):
+        module = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if module == "__init__":
+            continue
+        for other in imports(path):
+            assert other == module or level[other] < level[module], f"{path.name} imports {other}"
+
+
+def test_no_device_is_named():
+    for path in ROOT.rglob("*.py"):
+        assert '"cuda' not in path.read_text() and '"cpu' not in path.read_text(), path
