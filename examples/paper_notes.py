@@ -41,7 +41,7 @@ def v_weights() -> Numbers:
 
 def noise_covariance() -> Numbers:
     """The update equation has noise of covariance G^(1/2); it must be G."""
-    scale, eps, steps = np.repeat([0.25, 1.0, 4.0], 1000), 0.02, 4000
+    scale, eps, steps = np.repeat([0.25, 1.0, 4.0], 1000), 0.02, 3000
     metric = 1 / (1e-3 + 1 / scale)  # alpha = 1 keeps V at the first gradient, 1/scale^2
     rng, beta, squares = np.random.default_rng(0), scale.copy(), np.zeros(3000)
     for k in range(steps):
@@ -96,11 +96,11 @@ def gamma_sum() -> Numbers:
 def gamma_bias() -> Numbers:
     """Leaving out Gamma widens the samples, by an amount that depends on (1-alpha)/eps."""
     exact = stationary_variance(lambda beta: 1 + np.abs(beta))
-    squares, _, messages = gaussian_chain(0.01, RMSprop(alpha=0.0, eta=1.0), 4000)
+    squares, _, messages = gaussian_chain(0.01, RMSprop(alpha=0.0, eta=1.0), 3000)
     plain = float(squares.mean())
-    corrected = variance(0.01, RMSprop(alpha=0.0, eta=1.0, correction="auto"), 4000)
-    large = variance(0.1, RMSprop(alpha=0.99, eta=1.0), 2000)
-    small = variance(0.01, RMSprop(alpha=0.99, eta=1.0), 4000)
+    corrected = variance(0.01, RMSprop(alpha=0.0, eta=1.0, correction="auto"), 3000)
+    large = variance(0.1, RMSprop(alpha=0.99, eta=1.0), 1000)
+    small = variance(0.01, RMSprop(alpha=0.99, eta=1.0), 3000)
     print("variance of samples of N(0, 1), eta = 1")
     print(f"alpha = 0, no Gamma: {exact:.3f} by quadrature, {plain:.2f} from the chain at eps = 0.01")
     print(f"alpha = 0, with Gamma (correction='auto'): {corrected:.2f} from the chain at eps = 0.01")
@@ -113,7 +113,7 @@ def tau_gamma() -> Numbers:
     """At inverse temperature tau, Gamma has to be divided by tau."""
     tau = 2.0
     literal = stationary_variance(lambda beta: (1 + np.abs(beta)) ** (1 - tau), tau)
-    ours = variance(0.01, RMSprop(alpha=0.0, eta=1.0, correction="auto"), 4000, tau=tau)
+    ours = variance(0.01, RMSprop(alpha=0.0, eta=1.0, correction="auto"), 3000, tau=tau)
     print("target exp(-tau beta^2/2) with tau = 2, variance 1/2; alpha = 0, eta = 1")
     print(f"printed, drift G g + Gamma:     variance {literal:.3f} by quadrature")
     print(f"holds,   drift G g + Gamma/tau: variance {ours:.2f} from the chain at eps = 0.01")

@@ -94,7 +94,7 @@ class HealthMonitor:
             self._said.add("spread")
             _warn(
                 "the noise is so small that the samples have no spread: a thousand steps of it move the weights by "
-                f"{walk / size:.1e} of their norm. This optimises, it does not sample: use a larger step size or a lower tau."
+                f"{walk / size:.1e} of their norm. This is optimisation, not sampling: use larger steps or a lower tau."
             )
 
 

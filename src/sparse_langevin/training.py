@@ -319,6 +319,6 @@ def _check_pruning(sampler: Sampler, total: int | None) -> None:
     plan = sampler.pruning
     if plan is not None and total is not None and sampler.steps + total < plan.end:
         raise ValueError(
-            f"pruning ends at step {plan.end}, but the run stops at step {sampler.steps + total}: the finished model would "
-            f"miss the target of {plan.target:.0%} zeros. Use Pruning(end=...) within the run, or more steps."
+            f"pruning ends at step {plan.end}, but the run stops at step {sampler.steps + total}: the finished model "
+            f"would miss the target of {plan.target:.0%} zeros. Use Pruning(end=...) within the run, or more steps."
         )
