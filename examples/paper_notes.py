@@ -186,6 +186,7 @@ NOTES = {
         tau_gamma,
         latent.delta_collapse,
         latent.log_odds,
+        latent.rho_exact,
         latent.sigma_pruned,
         darcy.covariance_sign,
         darcy.positive_fields,

@@ -164,6 +164,28 @@ def log_odds() -> Numbers:
     return values
 
 
+def rho_exact() -> Numbers:
+    """rho is an empirical Bayes fixed point, near the exact inclusion probability unless the spike is very narrow."""
+    n, grid, values = 100, torch.linspace(-6, 6, 240_001, dtype=torch.float64), {}
+    print(f"one standardised predictor, n = {n}, sigma = 1, delta = 0.5; estimates of 0, 2, 3 and 5 standard errors")
+    for v0 in (0.1, 0.03):
+        prior, shown = SpikeSlab(v0=v0), []
+        r = inclusion_odds(grid, prior, 1.0, 0.5)
+        for errors in (0, 2, 3, 5):
+            fit = n / 2 * (grid - errors / math.sqrt(n)).square()
+            spike = torch.exp(-fit - grid.abs() / v0).sum() / (2 * v0)
+            slab = torch.exp(-fit - grid.square() / (2 * prior.v1)).sum() / math.sqrt(2 * math.pi * prior.v1)
+            exact, rho = float(slab / (slab + spike)), 0.5
+            for _ in range(200):
+                energy = fit + (1 - rho) / v0 * grid.abs() + rho / prior.v1 * grid.square() / 2
+                weight = torch.exp(energy.min() - energy)
+                rho = float((weight * r).sum() / weight.sum())
+            shown.append(f"{exact:.2f} and {rho:.2f}")
+            values |= {f"exact_{v0:g}_{errors}": exact, f"rho_{v0:g}_{errors}": rho}
+        print(f"v0 = {v0:<4g}: exact inclusion and rho: " + ", ".join(shown))
+    return values
+
+
 def sigma_pruned() -> Numbers:
     """Weights held at zero by pruning must not be counted in the equation for sigma."""
     sampler, path, _ = regression_run(steps=4000, step_size=0.02, pruning=Pruning(target=0.98, start=1000, end=2000))

@@ -326,6 +326,8 @@ def test_missing_spread_warns_once():
     sampler = make(algorithm=sgld, step_size=1e-14)
     messages, _ = warned(lambda: [sampler.step(X, Y) for _ in range(1001)])
     assert len(messages) == 1 and "samples have no spread" in messages[0]
+    running_away = make(nn.Linear(3, 1), algorithm=sgld, step_size=0.11)  # the mean square error passes 1e20
+    assert warned(lambda: [running_away.step(X, Y) for _ in range(101)])[0] == []
     optimiser = make(algorithm=sgld, step_size=1e-14, tau=math.inf)
     assert warned(lambda: [optimiser.step(X, Y) for _ in range(101)])[0] == []
 

@@ -84,13 +84,13 @@ class HealthMonitor:
                 "RMSprop(correction='auto')."
             )
 
-    def check_spread(self, step: int, noise_square: float, beta: Tensor) -> None:
-        """Warn when a thousand steps of noise would hardly move the weights."""
+    def check_spread(self, step: int, drift_square: float, noise_square: float, beta: Tensor) -> None:
+        """Warn when a thousand steps of noise would hardly move the weights (unless they are running away)."""
         if step not in CHECK_STEPS or "spread" in self._said:
             return
         size = float(beta.norm())
         walk = math.sqrt(1000.0 * noise_square)
-        if walk < NEGLIGIBLE_SPREAD * size:
+        if walk < NEGLIGIBLE_SPREAD * size and math.sqrt(drift_square) < size:
             self._said.add("spread")
             _warn(
                 "the noise is so small that the samples have no spread: a thousand steps of it move the weights by "

@@ -180,7 +180,7 @@ class Sampler:
         if self.pruning is not None and self.pruning.due(k):
             self._prune(self.pruning.share(k))
         self.steps = k
-        self._check_health(scalars, totals[4])
+        self._check_health(scalars, drift_square=totals[3], noise_square=totals[4])
         return Info(
             step=k,
             loss=float(evaluation.loss),
@@ -362,9 +362,9 @@ class Sampler:
             prune(sparse, self.keep, parts if self.pruning.scope == "layer" else whole, share)
         self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self._sparse_blocks}
 
-    def _check_health(self, scalars: kernels.StepScalars, noise_square: float) -> None:
+    def _check_health(self, scalars: kernels.StepScalars, drift_square: float, noise_square: float) -> None:
         if not math.isinf(scalars.tau):
-            self._health.check_spread(self.steps, noise_square, self.flat.vector)
+            self._health.check_spread(self.steps, drift_square, noise_square, self.flat.vector)
             settled = isinstance(self._alpha, Constant) or self.steps >= 1000
             if self.v is not None and self._curvature is None and settled:
                 self._health.check_memory(self.steps, self.v, scalars.step_size, scalars.alpha, scalars.eta)
