@@ -39,7 +39,7 @@ mutants: $(DEV)  ## seeded faults: each must be caught by the tests (about 10 mi
 	$(BIN)/python tests/mutants.py
 
 docs: $(DOCS)  ## the documentation as a site in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv site build dist .mypy_cache .ruff_cache .pytest_cache

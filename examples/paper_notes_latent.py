@@ -165,7 +165,7 @@ def log_odds() -> Numbers:
 
 
 def rho_exact() -> Numbers:
-    """rho is an empirical Bayes fixed point, near the exact inclusion probability unless the spike is very narrow."""
+    """The empirical Bayes rho is near the exact inclusion probability, unless the spike is very narrow."""
     n, grid, values = 100, torch.linspace(-6, 6, 240_001, dtype=torch.float64), {}
     print(f"one standardised predictor, n = {n}, sigma = 1, delta = 0.5; estimates of 0, 2, 3 and 5 standard errors")
     for v0 in (0.1, 0.03):

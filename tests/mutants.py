@@ -16,7 +16,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SUITE = [
-    "tests/test_noise.py",
     "tests/test_update.py",
     "tests/test_reductions.py",
     "tests/test_gradient.py",
@@ -25,6 +24,7 @@ SUITE = [
     "tests/test_pruning.py",
     "tests/test_flat.py",
     "tests/test_sampler.py",
+    "tests/test_noise.py",
     "tests/test_checkpoint.py",
     "tests/test_training.py",
     "tests/test_resume.py",
@@ -80,10 +80,10 @@ FAULTS = [
     Fault("Gamma not divided by tau", KERNEL, "correction.div_(step.tau)", "correction.div_(1.0)"),
     Fault("Gamma without the prior", KERNEL, "block.curvature + block.prior.precision", "block.curvature"),
     Fault("mask not applied", KERNEL, "beta.masked_fill_(~block.keep, 0.0)", "beta.masked_fill_(~block.keep, 1e-9)"),
-    Fault("no N/n", SAMPLER, "scale = self.num_data / n", "scale = 1.0"),
-    Fault("no N/n in sigma", SAMPLER, "rss=self.num_data / evaluation.examples *", "rss="),
+    Fault("no N/n", SAMPLER, "scale = self.num_data / evaluation.examples", "scale = 1.0"),
+    Fault("no N/n in sigma", SAMPLER, "rss=scale * float", "rss=float"),
     Fault("residuals counted as N", SAMPLER, "self.num_data * evaluation.residuals_per_example", "self.num_data"),
-    Fault("pruned weights counted in sigma", SAMPLER, "self._kept[n] if held else", "self._block(n).size if held else"),
+    Fault("pruned weights counted in sigma", SAMPLER, "live = self._kept if", "live = self._sizes if"),
     Fault("the same noise every step", SAMPLER, "self._noise.normal(k)", "self._noise.normal(1)"),
     Fault("delta jumps", SAMPLER, "(1.0 - omega) * delta + omega * target", "target"),
     Fault("sigma jumps", SAMPLER, "(1.0 - omega) * self.sigma + omega * target", "target"),

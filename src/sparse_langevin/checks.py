@@ -1,7 +1,7 @@
 """What a sampler refuses, and the words it says so with."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -47,9 +47,10 @@ def require_finite(flat: FlatParameters, loss: float, data: Any, step: int) -> N
 
 
 def assign_priors(
-    model: nn.Module, sparse: list[Block], prior: Prior | Mapping[str, Prior], dense: GaussianPrior
+    model: nn.Module, blocks: Sequence[Block], prior: Prior | Mapping[str, Prior], dense: GaussianPrior
 ) -> dict[str, Prior]:
     """One prior for each block."""
+    sparse = [block for block in blocks if block.sparse]
     if not isinstance(dense, GaussianPrior):
         raise TypeError(f"dense_prior must be a GaussianPrior, got {dense!r}")
     if not isinstance(prior, Mapping):
@@ -70,6 +71,20 @@ def assign_priors(
             raise ValueError(f"prior names {key!r}, which is not a sparse layer. " + unknown_name(key, known))
         priors |= dict.fromkeys(names, value)
     return priors
+
+
+def require_same_layout(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Refuse a sampler's state that does not fit another sampler."""
+    for part in ("tensors", "delta"):
+        if odd := mine[part].keys() ^ theirs[part].keys():
+            raise ValueError(f"the state belongs to another sampler: only one of the two has {', '.join(sorted(odd))}")
+    for name, tensor in mine["tensors"].items():
+        other = theirs["tensors"][name]
+        if tensor.shape != other.shape or tensor.dtype != other.dtype:
+            raise ValueError(
+                f"the state belongs to another sampler: {name!r} is {other.dtype} of shape {tuple(other.shape)} there, "
+                f"{tensor.dtype} of shape {tuple(tensor.shape)} here"
+            )
 
 
 def _not_finite(tensors: Iterable[tuple[str, Tensor]]) -> list[str]:

@@ -5,10 +5,13 @@ Hutchinson's estimate z*(Hz), with z of random signs, is unbiased and costs one 
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+
+from sparse_langevin.flat import FlatParameters
+from sparse_langevin.noise import CounterNoise
 
 
 @runtime_checkable
@@ -19,23 +22,41 @@ class HasOutputCurvature(Protocol):
         """Second derivative of the log-likelihood with respect to each output."""
 
 
-def choose_method(wanted: str, model: nn.Module, likelihood: object) -> Literal["exact", "hutchinson"]:
-    """Pick the exact diagonal where it is available."""
-    possible = isinstance(model, nn.Linear) and isinstance(likelihood, HasOutputCurvature)
-    if wanted == "exact" and not possible:
-        raise ValueError(
-            "correction='exact' needs a model that is one nn.Linear and a Gaussian or categorical likelihood, got "
-            f"{type(model).__name__} and {type(likelihood).__name__}: use correction='hutchinson'"
-        )
-    return "exact" if possible and wanted != "hutchinson" else "hutchinson"
+class DiagonalHessian:
+    """The diagonal for one model and likelihood, by the method ``wanted`` (see `RMSprop`).
+
+    Attributes
+    ----------
+    exact : bool
+        Whether the diagonal is exact; otherwise gradients must be taken with their graph.
+    """
+
+    def __init__(self, wanted: str, model: nn.Module, likelihood: object, probes: CounterNoise) -> None:
+        possible = isinstance(model, nn.Linear) and isinstance(likelihood, HasOutputCurvature)
+        if wanted == "exact" and not possible:
+            raise ValueError(
+                "correction='exact' needs a model that is one nn.Linear and a Gaussian or categorical likelihood, "
+                f"got {type(model).__name__} and {type(likelihood).__name__}: use correction='hutchinson'"
+            )
+        self.exact = possible and wanted != "hutchinson"
+        self._model, self._likelihood, self._probes = model, likelihood, probes
+
+    def __call__(
+        self, flat: FlatParameters, gradients: Sequence[Tensor], scale: float, data: Any, sigma: float, step: int
+    ) -> Tensor:
+        """Diagonal of minus ``scale`` times the batch's log-likelihood, whose ``gradients`` are given."""
+        if self.exact:
+            assert isinstance(self._model, nn.Linear) and isinstance(self._likelihood, HasOutputCurvature)
+            columns = linear_diagonal(self._model, self._likelihood, data[0], sigma, flat.parameters)
+            columns = [scale * column for column in columns]
+        else:
+            probe = list(flat.views(self._probes.rademacher(step)).values())
+            columns = hutchinson_diagonal(gradients, flat.parameters, probe)
+        return torch.cat([column.detach().reshape(-1) for column in columns])
 
 
 def linear_diagonal(
-    model: nn.Linear,
-    likelihood: HasOutputCurvature,
-    inputs: Tensor,
-    sigma: float,
-    parameters: Sequence[Tensor],
+    model: nn.Linear, likelihood: HasOutputCurvature, inputs: Tensor, sigma: float, parameters: Sequence[Tensor]
 ) -> list[Tensor]:
     """Exact diagonal for the weight and the bias of one linear layer, in the order of ``parameters``."""
     with torch.no_grad():
@@ -49,11 +70,9 @@ def hutchinson_diagonal(
     gradients: Sequence[Tensor], parameters: Sequence[Tensor], probe: Sequence[Tensor]
 ) -> list[Tensor]:
     """Estimate the diagonal as probe * (Hessian @ probe); ``gradients`` must carry their graph."""
-    product: Any = torch.zeros((), dtype=probe[0].dtype, device=probe[0].device)
-    for gradient, sign in zip(gradients, probe, strict=True):
-        if gradient.requires_grad:
-            product = product + (gradient * sign).sum()
-    if not product.requires_grad:
+    terms = [(gradient * sign).sum() for gradient, sign in zip(gradients, probe, strict=True) if gradient.requires_grad]
+    if not terms:
         return [torch.zeros_like(sign) for sign in probe]
+    product = torch.stack(terms).sum()
     columns = torch.autograd.grad(product, list(parameters), materialize_grads=True, allow_unused=True)
     return [column * sign for column, sign in zip(columns, probe, strict=True)]

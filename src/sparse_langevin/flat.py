@@ -97,6 +97,12 @@ class FlatParameters:
         """Cut a flat vector into named tensors of the parameters' shapes, without copying."""
         return {e.name: vector[e.start : e.stop].view(e.shape) for e in self.entries}
 
+    def unsampled(self, model: nn.Module) -> dict[str, Tensor]:
+        """Frozen parameters and buffers of the model: what belongs to it but not to the vector."""
+        sampled = {entry.name for entry in self.entries}
+        frozen = {f"model.{n}": p.detach() for n, p in model.named_parameters() if n not in sampled}
+        return frozen | {f"model.{n}": buffer for n, buffer in model.named_buffers()}
+
     def check_seating(self) -> None:
         """Raise if a parameter no longer lives in the flat vector."""
         for parameter, address, entry in zip(self.parameters, self._addresses, self.entries, strict=True):

@@ -5,15 +5,16 @@ move every block, and then updates delta, sigma and the mask.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin import curvature, kernels, noise
-from sparse_langevin.checks import assign_priors, require_finite, require_frozen_statistics
+from sparse_langevin import kernels, noise
+from sparse_langevin.checks import assign_priors, require_finite, require_frozen_statistics, require_same_layout
+from sparse_langevin.curvature import DiagonalHessian
 from sparse_langevin.flat import Block, FlatParameters, SparseChoice
 from sparse_langevin.health import HealthMonitor, capped_omega, check_spike_and_slab
 from sparse_langevin.likelihoods import (
@@ -133,10 +134,10 @@ class Sampler:
         self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
         require_frozen_statistics(self._norms)
         self.flat = FlatParameters(model, sparse)
-        self._sparse_blocks = [b for b in self.flat.blocks if b.sparse]
-        self._priors = assign_priors(model, self._sparse_blocks, prior, dense_prior)
+        self._sizes = {b.name: b.size for b in self.flat.blocks}
+        self._priors = assign_priors(model, self.flat.blocks, prior, dense_prior)
         check_spike_and_slab(self._priors.items())
-        if not self._sparse_blocks and pruning is not None:
+        if pruning is not None and not any(b.sparse for b in self.flat.blocks):
             raise ValueError("pruning needs sparse layers, but none were found: name them with sparse=[...]")
 
         self.steps = 0
@@ -148,15 +149,14 @@ class Sampler:
         vector, start = self.flat.vector, self.flat.sparse_start
         self.v = torch.zeros_like(vector) if isinstance(preconditioner, RMSprop) else None
         self.rho = torch.zeros_like(vector[start:]) if self.delta else None
-        for block in self._sparse_blocks:
-            if self.rho is not None and block.name in self.delta:
-                self.rho[self._sparse_span(block)] = self.delta[block.name]
-        self.s = self.rho.clone() if self.rho is not None else None
+        self.s = torch.zeros_like(vector[start:]) if self.delta else None
         self.keep = torch.ones_like(vector[start:], dtype=torch.bool) if pruning else None
-        self._kept = {b.name: b.size for b in self._sparse_blocks}
-        self._curvature = self._choose_curvature()
+        self._kept = {b.name: b.size for b in self.flat.blocks if b.sparse}
+        self._states = self._make_states()
         self._noise = self._stream(noise.WEIGHTS)
-        self._probes = self._stream(noise.PROBES) if self._curvature == "hutchinson" else None
+        self._curvature = None
+        if correction := getattr(preconditioner, "correction", None):
+            self._curvature = DiagonalHessian(correction, model, self.likelihood, self._stream(noise.PROBES))
         self._health = HealthMonitor()
 
     def step(self, *batch: Any) -> Info:
@@ -171,41 +171,38 @@ class Sampler:
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
         scalars = self._scalars(k)
-        evaluation, second = self._differentiate(data, k)
+        evaluation, scale, second = self._differentiate(data, k)
         require_finite(self.flat, float(evaluation.loss), data, k)
-        names, sums = self._move(scalars, second, k)
-        rows = torch.stack([torch.stack(list(row)) for row in sums]).tolist()
-        totals = [sum(column) for column in zip(*rows, strict=True)]
-        self._update_latents(evaluation, scalars.omega, dict(zip(names, rows, strict=True)), totals, k)
+        sums = self._move(scalars, second, k)
+        total = kernels.Sums(*map(sum, zip(*sums.values(), strict=True)))
+        self._update_latents(evaluation, scale, scalars.omega, sums, total, k)
         if self.pruning is not None and self.pruning.due(k):
-            self._prune(self.pruning.share(k))
+            self._prune(self.pruning)
         self.steps = k
-        self._check_health(scalars, drift_square=totals[3], noise_square=totals[4])
+        self._check_health(scalars, total)
         return Info(
             step=k,
             loss=float(evaluation.loss),
             sigma=self.sigma,
-            inclusion=totals[0] / sum(self._block(n).size for n in self.delta) if self.delta else math.nan,
+            inclusion=total.rho / sum(self._sizes[name] for name in self.delta) if self.delta else math.nan,
             sparsity=self.sparsity,
-            drift_norm=math.sqrt(totals[3]),
-            noise_norm=math.sqrt(totals[4]),
+            drift_norm=math.sqrt(total.drift),
+            noise_norm=math.sqrt(total.noise),
             step_size=scalars.step_size,
         )
 
     @property
     def sparsity(self) -> float:
         """Share of the sparse layers' weights that the last pruning set to zero."""
-        total = sum(b.size for b in self._sparse_blocks)
+        total = sum(self._sizes[name] for name in self._kept)
         return 1.0 - sum(self._kept.values()) / total if total else 0.0
 
     def inclusion(self) -> dict[str, Tensor]:
         """Inclusion probabilities rho of each spike-and-slab layer, in the layer's shape."""
-        shapes = {e.name: e.shape for e in self.flat.entries}
-        assert self.rho is not None or not self.delta
+        shapes = {entry.name: entry.shape for entry in self.flat.entries}
+        pairs = zip(self.flat.blocks, self._states, strict=True)
         return {
-            b.name: self.rho[self._sparse_span(b)].view(shapes[b.name]).clone()
-            for b in self._sparse_blocks
-            if b.name in self.delta and self.rho is not None
+            block.name: state.rho.view(shapes[block.name]).clone() for block, state in pairs if state.rho is not None
         }
 
     def settings(self) -> dict[str, str]:
@@ -236,29 +233,21 @@ class Sampler:
             "steps": self.steps,
             "sigma": self.sigma,
             "delta": dict(self.delta),
-            "tensors": {n: t for n, t in tensors.items() if t is not None} | dict(self._unsampled()),
+            "tensors": {n: t for n, t in tensors.items() if t is not None} | self.flat.unsampled(self.model),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state made by a sampler with the same settings; nothing changes if it does not fit."""
         self.flat.check_seating()
-        mine, theirs = self.state_dict()["tensors"], state["tensors"]
-        if mine.keys() != theirs.keys() or self.delta.keys() != state["delta"].keys():
-            odd = sorted((mine.keys() ^ theirs.keys()) | (self.delta.keys() ^ state["delta"].keys()))
-            raise ValueError(f"the state belongs to another sampler: only one of the two has {', '.join(odd)}")
-        for name, tensor in mine.items():
-            if tensor.shape != theirs[name].shape or tensor.dtype != theirs[name].dtype:
-                raise ValueError(
-                    f"the state belongs to another sampler: {name!r} is {theirs[name].dtype} of shape "
-                    f"{tuple(theirs[name].shape)} there, {tensor.dtype} of shape {tuple(tensor.shape)} here"
-                )
+        mine = self.state_dict()
+        require_same_layout(mine, state)
         with torch.no_grad():
-            for name, tensor in mine.items():
-                tensor.copy_(theirs[name])
+            for name, tensor in mine["tensors"].items():
+                tensor.copy_(state["tensors"][name])
         self.steps, self.sigma = int(state["steps"]), float(state["sigma"])
         self.delta = {name: float(value) for name, value in state["delta"].items()}
         if self.keep is not None:
-            self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self._sparse_blocks}
+            self._count_kept()
 
     def _scalars(self, k: int) -> kernels.StepScalars:
         """All schedules at step k, each checked."""
@@ -275,121 +264,109 @@ class Sampler:
             eta=getattr(self.preconditioner, "eta", 0.0),
         )
 
-    def _differentiate(self, data: Any, k: int) -> tuple[Evaluation, Tensor | None]:
-        """Gradient of minus the log-likelihood into ``flat.grad``; its diagonal Hessian if Gamma is on."""
+    def _differentiate(self, data: Any, k: int) -> tuple[Evaluation, float, Tensor | None]:
+        """Gradient of minus the log-likelihood into ``flat.grad``; N/n; and the diagonal Hessian if Gamma is on."""
         self.flat.check_seating()
         require_frozen_statistics(self._norms)
         with torch.enable_grad():
             evaluation = self.likelihood.evaluate(self.model, data, self.sigma)
-            n = evaluation.examples
-            if n > self.num_data:
+            if evaluation.examples > self.num_data:
                 raise ValueError(
-                    f"the batch has {n} examples but num_data is {self.num_data}: "
+                    f"the batch has {evaluation.examples} examples but num_data is {self.num_data}: "
                     "num_data is the size of the whole data set"
                 )
-            scale = self.num_data / n
-            gradients = self.flat.differentiate(
-                -scale * evaluation.log_likelihood, create_graph=self._curvature == "hutchinson"
-            )
+            scale = self.num_data / evaluation.examples
+            create_graph = self._curvature is not None and not self._curvature.exact
+            gradients = self.flat.differentiate(-scale * evaluation.log_likelihood, create_graph=create_graph)
         if self._curvature is None:
-            return evaluation, None
-        if self._probes is not None:
-            probe = list(self.flat.views(self._probes.rademacher(k)).values())
-            columns = curvature.hutchinson_diagonal(gradients, self.flat.parameters, probe)
-        else:
-            assert isinstance(self.model, nn.Linear) and isinstance(self.likelihood, curvature.HasOutputCurvature)
-            columns = curvature.linear_diagonal(self.model, self.likelihood, data[0], self.sigma, self.flat.parameters)
-            columns = [scale * column for column in columns]
-        return evaluation, torch.cat([c.detach().reshape(-1) for c in columns])
+            return evaluation, scale, None
+        return evaluation, scale, self._curvature(self.flat, gradients, scale, data, self.sigma, k)
 
-    def _move(
-        self, scalars: kernels.StepScalars, second: Tensor | None, k: int
-    ) -> tuple[list[str], list[kernels.Sums]]:
-        """Let the kernel update every block."""
+    def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
+        """Let the kernel update every block; one transfer brings all sums to the host."""
         z = None if math.isinf(scalars.tau) else self._noise.normal(k)
         held = self.keep if self.pruning is not None and self.pruning.holds(k) else None
-        names, sums = [], []
+        sums = []
         with torch.no_grad():
-            for block in self.flat.blocks:
-                span, part = block.span, self._sparse_span(block)
-                latent = block.name in self.delta
-                state = kernels.BlockState(
-                    prior=self._priors[block.name],
-                    beta=self.flat.vector[span],
-                    grad=self.flat.grad[span],
-                    noise=None if z is None else z[span],
-                    v=None if self.v is None else self.v[span],
-                    curvature=None if second is None else second[span],
-                    rho=self.rho[part] if latent and self.rho is not None else None,
-                    s=self.s[part] if latent and self.s is not None else None,
-                    delta=self.delta.get(block.name, 0.5),
-                    keep=held[part] if held is not None and block.sparse else None,
-                )
-                names.append(block.name)
-                sums.append(kernels.update(state, scalars))
-        return names, sums
+            for block, state in zip(self.flat.blocks, self._states, strict=True):
+                state.noise = None if z is None else z[block.span]
+                state.curvature = None if second is None else second[block.span]
+                state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
+                state.delta = self.delta.get(block.name, 0.5)
+                sums.append(torch.stack(kernels.update(state, scalars)))
+        rows = torch.stack(sums).tolist()
+        return {block.name: kernels.Sums(*row) for block, row in zip(self.flat.blocks, rows, strict=True)}
 
     def _update_latents(
-        self, evaluation: Evaluation, omega: float, rows: dict[str, list[float]], totals: list[float], k: int
+        self,
+        evaluation: Evaluation,
+        scale: float,
+        omega: float,
+        sums: Mapping[str, kernels.Sums],
+        total: kernels.Sums,
+        k: int,
     ) -> None:
         """Stochastic approximation of delta and sigma, after rho and s have moved."""
         for name, delta in self.delta.items():
             prior = self._priors[name]
             assert isinstance(prior, SpikeSlab)
-            target = prior.delta_target(rows[name][0], self._block(name).size, delta)
+            target = prior.delta_target(sums[name].rho, self._sizes[name], delta)
             self.delta[name] = (1.0 - omega) * delta + omega * target
         if not self.likelihood.learn or evaluation.rss is None:
             return
         assert isinstance(self.likelihood, GaussianLikelihood)
-        held = self.pruning is not None and self.pruning.holds(k)
         # A weight that is held at zero is no longer a parameter: it has no density to take part in sigma's.
-        weights = sum(self._kept[n] if held else self._block(n).size for n in self.delta)
+        live = self._kept if self.pruning is not None and self.pruning.holds(k) else self._sizes
         target = self.likelihood.next_sigma(
             residuals=self.num_data * evaluation.residuals_per_example,
-            weights=weights,
-            rss=self.num_data / evaluation.examples * float(evaluation.rss),
-            spike=totals[1],
-            slab=totals[2],
+            weights=sum(live[name] for name in self.delta),
+            rss=scale * float(evaluation.rss),
+            spike=total.spike,
+            slab=total.slab,
         )
         self.sigma = (1.0 - omega) * self.sigma + omega * target
 
-    def _prune(self, share: float) -> None:
-        assert self.pruning is not None and self.keep is not None
-        parts = [self._sparse_span(b) for b in self._sparse_blocks]
-        whole = [slice(0, self.keep.numel())]
+    def _prune(self, plan: Pruning) -> None:
+        assert self.keep is not None
+        layers = [self._sparse_span(b) for b in self.flat.blocks if b.sparse]
+        parts = layers if plan.scope == "layer" else [slice(0, self.keep.numel())]
         with torch.no_grad():
-            sparse = self.flat.vector[self.flat.sparse_start :]
-            prune(sparse, self.keep, parts if self.pruning.scope == "layer" else whole, share)
-        self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self._sparse_blocks}
+            prune(self.flat.vector[self.flat.sparse_start :], self.keep, parts, plan.share(self.steps + 1))
+        self._count_kept()
 
-    def _check_health(self, scalars: kernels.StepScalars, drift_square: float, noise_square: float) -> None:
-        if not math.isinf(scalars.tau):
-            self._health.check_spread(self.steps, drift_square, noise_square, self.flat.vector)
-            settled = isinstance(self._alpha, Constant) or self.steps >= 1000
-            if self.v is not None and self._curvature is None and settled:
-                self._health.check_memory(self.steps, self.v, scalars.step_size, scalars.alpha, scalars.eta)
+    def _count_kept(self) -> None:
+        assert self.keep is not None
+        self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self.flat.blocks if b.sparse}
 
-    def _choose_curvature(self) -> str | None:
-        wanted = getattr(self.preconditioner, "correction", None)
-        return curvature.choose_method(wanted, self.model, self.likelihood) if wanted else None
+    def _check_health(self, scalars: kernels.StepScalars, total: kernels.Sums) -> None:
+        if math.isinf(scalars.tau):
+            return
+        self._health.check_spread(self.steps, total.drift, total.noise, self.flat.vector)
+        settled = isinstance(self._alpha, Constant) or self.steps >= 1000
+        if self.v is not None and self._curvature is None and settled:
+            self._health.check_memory(self.steps, self.v, scalars.step_size, scalars.alpha, scalars.eta)
+
+    def _make_states(self) -> list[kernels.BlockState]:
+        """What the kernel needs of each block; views, made once."""
+        states = []
+        for block in self.flat.blocks:
+            state = kernels.BlockState(
+                self._priors[block.name], self.flat.vector[block.span], self.flat.grad[block.span]
+            )
+            if self.v is not None:
+                state.v = self.v[block.span]
+            if self.rho is not None and self.s is not None and block.name in self.delta:
+                state.rho, state.s = self.rho[self._sparse_span(block)], self.s[self._sparse_span(block)]
+                state.rho.fill_(self.delta[block.name])
+                state.s.fill_(self.delta[block.name])
+            states.append(state)
+        return states
 
     def _stream(self, kind: int) -> noise.CounterNoise:
         vector = self.flat.vector
         stream = 2 * self.chain + kind
         return noise.CounterNoise(self.seed, self.flat.size, stream=stream, dtype=vector.dtype, device=vector.device)
 
-    def _block(self, name: str) -> Block:
-        return next(b for b in self.flat.blocks if b.name == name)
-
     def _sparse_span(self, block: Block) -> slice:
         """The block's slice of the vectors that cover only the sparse part."""
         return slice(block.start - self.flat.sparse_start, block.stop - self.flat.sparse_start)
-
-    def _unsampled(self) -> Iterator[tuple[str, Tensor]]:
-        """Frozen parameters and buffers of the model."""
-        sampled = {e.name for e in self.flat.entries}
-        for name, parameter in self.model.named_parameters():
-            if name not in sampled:
-                yield f"model.{name}", parameter.detach()
-        for name, buffer in self.model.named_buffers():
-            yield f"model.{name}", buffer

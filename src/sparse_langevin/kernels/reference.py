@@ -30,7 +30,7 @@ class BlockState:
     beta: Tensor
     grad: Tensor
     """Gradient of minus the log-likelihood; overwritten with that of minus the log posterior."""
-    noise: Tensor | None
+    noise: Tensor | None = None
     """Standard normal numbers, or None at infinite tau."""
     v: Tensor | None = None
     """Second moments of the gradient, or None without a preconditioner."""
@@ -56,29 +56,30 @@ class StepScalars(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Reductions over one block, after the update; 0-d tensors, so that nothing waits for the device."""
+    """Reductions over one block, after the update."""
 
-    rho: Tensor
-    spike: Tensor
+    rho: float
+    spike: float
     """sum kappa0*|beta|"""
-    slab: Tensor
+    slab: float
     """sum kappa1*beta^2"""
-    drift: Tensor
+    drift: float
     """squared norm of the deterministic part of the step"""
-    noise: Tensor
+    noise: float
     """squared norm of the random part of the step"""
 
 
-def update(block: BlockState, step: StepScalars) -> Sums:
-    """Take one step with ``block`` in place and return its sums."""
+def update(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Take one step with ``block`` in place; return its `Sums` as 0-d tensors, so that nothing waits for the device."""
     drift, noise = _move(block, step)
     if block.rho is None or block.s is None or isinstance(block.prior, GaussianPrior):
         zero = torch.zeros_like(drift)
-        return Sums(zero, zero, zero, drift, noise)
+        return zero, zero, zero, drift, noise
     prior = block.prior
     block.rho.lerp_(inclusion_odds(block.beta, prior, step.sigma, block.delta), step.omega)
     block.s.lerp_(block.rho, step.omega)
-    return Sums(block.rho.sum(), *quadratic_terms(block.beta, block.s, prior), drift, noise)
+    spike, slab = quadratic_terms(block.beta, block.s, prior)
+    return block.rho.sum(), spike, slab, drift, noise
 
 
 def _move(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor]:
