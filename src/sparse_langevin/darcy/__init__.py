@@ -1,12 +1,17 @@
-"""Darcy flow: a verified mixed finite element solver and its error measures."""
+"""Darcy flow: random permeability fields, a verified mixed finite element solver, error measures."""
 
+from sparse_langevin.darcy.channels import Channels, ImageCrops, read_facies
 from sparse_langevin.darcy.errors import e1, e2, energy, mass_residual, pressure_error
 from sparse_langevin.darcy.grid import Grid
+from sparse_langevin.darcy.kle import KLE
 from sparse_langevin.darcy.solver import Dirichlet, Neumann, Solution, Solver, solve
 
 __all__ = [
+    "KLE",
+    "Channels",
     "Dirichlet",
     "Grid",
+    "ImageCrops",
     "Neumann",
     "Solution",
     "Solver",
@@ -15,5 +20,6 @@ __all__ = [
     "energy",
     "mass_residual",
     "pressure_error",
+    "read_facies",
     "solve",
 ]
