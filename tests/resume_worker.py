@@ -15,6 +15,7 @@ from sparse_langevin import (
     PosteriorBank,
     Pruning,
     checkpoint,
+    files,
     fit,
     psgld,
     psgld_sa,
@@ -88,7 +89,7 @@ def kill_at_disk_operation(n):
     wrap(os, "replace", after=True)
     wrap(os, "truncate", after=True)
     wrap(shutil, "rmtree", after=True)
-    whole = checkpoint.write_synced
+    whole = files.write_synced
 
     def torn(path, data):
         left[0] -= 1
@@ -97,4 +98,4 @@ def kill_at_disk_operation(n):
             os.kill(os.getpid(), signal.SIGKILL)
         whole(path, data)
 
-    checkpoint.write_synced = torn
+    files.write_synced = checkpoint.write_synced = torn

@@ -8,7 +8,8 @@ import sparse_langevin
 ROOT = Path(sparse_langevin.__file__).parent
 # A module may import only from layers above its own line.
 LAYERS = [
-    {"schedules", "flat", "noise", "checkpoint", "batches", "interrupts", "darcy"},
+    {"schedules", "flat", "noise", "batches", "interrupts", "files"},
+    {"checkpoint", "darcy"},
     {"likelihoods", "priors", "preconditioners", "pruning"},
     {"curvature", "checks", "health"},
     {"kernels"},

@@ -6,7 +6,6 @@ that a folder with a final name is always complete; what a crash leaves behind i
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -18,6 +17,8 @@ from typing import Any
 
 from safetensors.torch import load, save
 from torch import Tensor
+
+from sparse_langevin.files import TEMPORARY, sha256, sync_folder, write_synced
 
 FORMAT = 1
 STATE, MANIFEST = "state.safetensors", "manifest.json"
@@ -40,22 +41,22 @@ class Checkpoint:
 def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> Path:
     """Write a checkpoint of ``step`` below ``folder`` and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(".writing-*"):
+    for leftover in folder.glob(f"{TEMPORARY}*"):
         shutil.rmtree(leftover)
     final = folder / f"step-{step:09d}"
-    temporary = folder / f".writing-{final.name}"
+    temporary = folder / f"{TEMPORARY}{final.name}"
     temporary.mkdir()
     # Contiguous copies on the CPU, as the format requires; shared storage is not allowed in it.
     state = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
-    body = {"format": FORMAT, "step": step, "state_sha256": _digest(state), "meta": dict(meta)}
-    manifest = body | {"manifest_sha256": _digest(_canonical(body))}
+    body = {"format": FORMAT, "step": step, "state_sha256": sha256(state), "meta": dict(meta)}
+    manifest = body | {"manifest_sha256": sha256(_canonical(body))}
     write_synced(temporary / STATE, state)
     write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
-    _sync_folder(temporary)
+    sync_folder(temporary)
     if final.exists():
         shutil.rmtree(final)
     os.rename(temporary, final)
-    _sync_folder(folder)
+    sync_folder(folder)
     return final
 
 
@@ -64,12 +65,12 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         body = {key: value for key, value in manifest.items() if key != "manifest_sha256"}
-        if manifest["manifest_sha256"] != _digest(_canonical(body)):
+        if manifest["manifest_sha256"] != sha256(_canonical(body)):
             raise ValueError(f"{MANIFEST} does not match its SHA-256")
         if manifest["format"] != FORMAT:
             raise ValueError(f"format {manifest['format']} is not the one this version reads ({FORMAT})")
         state = (path / STATE).read_bytes()
-        if manifest["state_sha256"] != _digest(state):
+        if manifest["state_sha256"] != sha256(state):
             raise ValueError(f"{STATE} does not match its SHA-256")
         return Checkpoint(manifest["step"], load(state), manifest["meta"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -90,22 +91,6 @@ def step_of(path: Path) -> int:
     return int(match.group(1))
 
 
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on disk."""
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file as a whole: whoever reads it sees the old or the new contents."""
-    temporary = path.with_name(f".writing-{path.name}")
-    write_synced(temporary, data)
-    os.replace(temporary, path)
-    _sync_folder(path.parent)
-
-
 def _offer_previous(path: Path) -> str:
     for previous in reversed([p for p in checkpoints(path.parent) if p.name < path.name]):
         with contextlib.suppress(CheckpointError):
@@ -116,15 +101,3 @@ def _offer_previous(path: Path) -> str:
 
 def _canonical(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

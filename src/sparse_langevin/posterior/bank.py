@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sparse_langevin.checkpoint import write_atomically
+from sparse_langevin.files import write_atomically
 from sparse_langevin.likelihoods import call_model
 from sparse_langevin.sampler import Info, Sampler
 
