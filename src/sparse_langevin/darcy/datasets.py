@@ -1,0 +1,321 @@
+r"""Data sets of (kappa, velocity, pressure) by the thousand.
+
+A data set is a folder:
+
+    recipe.json          what was asked for; written first
+    shard-00000.h5 ...   samples in order, ``shard_size`` to a file, each written whole
+    manifest.json        versions, and the SHA-256 of every shard; written last
+
+Sample i is a pure function of (recipe, i): any worker may make it, in any order. Stopped or killed at any moment, the
+same call makes what is missing, and the finished folder has the same bytes whatever the number of workers.
+"""
+
+import functools
+import io
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import h5py
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from sparse_langevin.darcy.channels import Channels, ImageCrops, read_facies
+from sparse_langevin.darcy.grid import Array, Grid
+from sparse_langevin.darcy.kle import KLE
+from sparse_langevin.darcy.solver import Solver
+from sparse_langevin.files import TEMPORARY, sha256, write_atomically
+
+logger = logging.getLogger(__name__)
+
+RECIPE, MANIFEST = "recipe.json", "manifest.json"
+ARRAYS = ("kappa", "velocity", "pressure", "mass_residual", "redraws", "test")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that determines a data set.
+
+    Parameters
+    ----------
+    kind
+        ``"kle"``, ``"channels"`` or ``"image"``.
+    samples
+        Number of samples; the last ``round(test_share * samples)`` are the test set.
+    grid
+        Where the fields live.
+    settings
+        Keywords of `KLE`, `Channels` or `ImageCrops` (with ``image``, a path, instead of facies).
+    source
+        The constant source of the flow problem; the sides are the paper's.
+    seed, shard_size, test_share
+        Of the samples, of the files, and of the split.
+    """
+
+    kind: Literal["kle", "channels", "image"]
+    samples: int
+    grid: Grid = field(default_factory=lambda: Grid(50, 50))
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    source: float = 1.0
+    seed: int = 0
+    test_share: float = 0.2
+    shard_size: int = 100
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("kle", "channels", "image"):
+            raise ValueError(f"kind must be 'kle', 'channels' or 'image', got {self.kind!r}")
+        for name in ("samples", "shard_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        if not 0 <= self.test_share < 1:
+            raise ValueError(f"test_share must lie in [0, 1), got {self.test_share!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be an integer >= 0, got {self.seed!r}")
+        if self.kind == "image" and "image" not in self.settings:
+            raise ValueError("an image data set needs settings={'image': path, ...}")
+
+    @property
+    def shards(self) -> int:
+        """Number of files."""
+        return -(-self.samples // self.shard_size)
+
+    @property
+    def first_test(self) -> int:
+        """Index of the first test sample."""
+        return self.samples - round(self.test_share * self.samples)
+
+    def as_json(self) -> dict[str, Any]:
+        """The recipe as JSON; an image counts by its contents, not by where it lies."""
+        data = asdict(self) | {"settings": dict(self.settings)}
+        if self.kind == "image":
+            path = Path(self.settings["image"])
+            if not path.is_file():
+                raise ValueError(f"there is no image {path}")
+            data["settings"]["image"] = sha256(path.read_bytes())
+        result: dict[str, Any] = json.loads(json.dumps(data, sort_keys=True))
+        return result
+
+    def sampler(self) -> Callable[[np.random.Generator, bool], tuple[Array, int]]:
+        """A function (generator, test) -> (kappa, redraws)."""
+        settings = dict(self.settings)
+        try:
+            if self.kind == "kle":
+                kle = KLE(self.grid, **settings)
+                return lambda rng, test: kle.sample(rng)
+            if self.kind == "channels":
+                channels = Channels(self.grid, **settings)
+                return lambda rng, test: channels.sample(rng)
+            facies = _read_facies(str(settings.pop("image")))
+            crops = ImageCrops(facies, self.grid, test_share=self.test_share, seed=self.seed, **settings)
+            return lambda rng, test: crops.sample(rng, test=test)
+        except TypeError as error:
+            raise ValueError(f"unknown setting of a {self.kind!r} data set: {error}") from error
+
+
+def generate(
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> "DarcyData":
+    """Make a data set, or finish one that was begun.
+
+    Parameters
+    ----------
+    recipe
+        What to make.
+    folder
+        Where. A folder with another recipe, or with other files, is an error: nothing is overwritten.
+    workers
+        Processes; by default one per core. 0 works in this process.
+    executor
+        Any ``concurrent.futures`` executor instead, such as a cluster's.
+    progress
+        Called with (samples done, samples in all).
+    """
+    folder = Path(folder)
+    if not (folder / MANIFEST).exists():
+        recipe.sampler()  # a bad recipe fails here, before anything is written
+        _claim(folder, recipe)
+        _make_missing(recipe, folder, workers, executor, progress or (lambda done, total: None))
+        _write_manifest(recipe, folder)
+    else:
+        _claim(folder, recipe)
+    return DarcyData(folder)
+
+
+class DarcyData:
+    """A finished data set; arrays are read when they are asked for.
+
+    Parameters
+    ----------
+    folder
+        As made by `generate`.
+    verify
+        Compare every shard with its SHA-256 first.
+    """
+
+    def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
+        self.folder = Path(folder)
+        try:
+            self.manifest = json.loads((self.folder / MANIFEST).read_bytes())
+        except OSError as error:
+            begun = (self.folder / RECIPE).exists()
+            hint = "it was begun but not finished: run the same command again" if begun else "there is no data set"
+            raise ValueError(f"{self.folder} has no {MANIFEST}: {hint}") from error
+        self.recipe: dict[str, Any] = self.manifest["recipe"]
+        self.grid = Grid(**self.recipe["grid"])
+        if verify:
+            self.verify()
+
+    def __len__(self) -> int:
+        return int(self.recipe["samples"])
+
+    def verify(self) -> None:
+        """Raise if a shard is missing or was changed."""
+        for name, digest in self.manifest["shards"].items():
+            path = self.folder / name
+            if not path.is_file() or sha256(path.read_bytes()) != digest:
+                state = "does not match its SHA-256" if path.is_file() else "is missing"
+                raise ValueError(
+                    f"{path} {state}: delete it and {MANIFEST}, and run the same command again to remake it"
+                )
+
+    def array(self, name: str, split: Literal["train", "test"] | None = None) -> Array:
+        """One of the arrays kappa, velocity, pressure, mass_residual, redraws and test, over all or one part."""
+        if name not in ARRAYS:
+            raise ValueError(f"a data set holds {', '.join(ARRAYS)}; got {name!r}")
+        parts = []
+        for shard in self.manifest["shards"]:
+            with h5py.File(self.folder / shard, "r") as file:
+                rows = file[name][:]
+                if split is not None:
+                    rows = rows[file["test"][:] == (split == "test")]
+                parts.append(rows)
+        return np.concatenate(parts)
+
+    def export_npz(self, path: str | Path) -> None:
+        """Write all arrays to one compressed .npz file."""
+        buffer = io.BytesIO()
+        arrays: dict[str, Any] = {name: self.array(name) for name in ARRAYS}
+        np.savez_compressed(buffer, **arrays)
+        write_atomically(Path(path), buffer.getvalue())
+
+
+def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Samples, each a pure function of the recipe and its index."""
+    draw, solver = recipe.sampler(), Solver(recipe.grid, source=recipe.source)
+    for index in indices:
+        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([recipe.seed, index])))
+        test = index >= recipe.first_test
+        kappa, redraws = draw(rng, test)
+        solution = solver.solve(kappa)
+        yield {
+            "kappa": kappa,
+            "velocity": solution.velocity,
+            "pressure": solution.pressure,
+            "mass_residual": solution.mass_residual,
+            "redraws": redraws,
+            "test": test,
+        }
+
+
+_read_facies = functools.lru_cache(maxsize=1)(read_facies)  # once per process: sorting a large image takes a second
+
+
+def _make_shard(recipe: Recipe, shard: int, folder: str) -> int:
+    """Make one shard and write it whole; return its number of samples."""
+    start = shard * recipe.shard_size
+    stop = min(start + recipe.shard_size, recipe.samples)
+    with threadpool_limits(limits=1):  # the same bytes on any machine, and no fight between workers
+        rows = list(make_samples(recipe, range(start, stop)))
+    image = h5py.File(f"shard-{shard}", "w", driver="core", backing_store=False, libver=("v110", "v110"))
+    with image:
+        for name in ARRAYS:
+            image.create_dataset(name, data=np.stack([np.asarray(row[name]) for row in rows]), track_times=False)
+        image.flush()
+        data = image.id.get_file_image()
+    write_atomically(Path(folder) / _shard_name(shard), data)
+    return stop - start
+
+
+def _make_missing(
+    recipe: Recipe,
+    folder: Path,
+    workers: int | None,
+    executor: Executor | None,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Make the shards that are not there; a worker that dies is replaced."""
+    failures = 0
+    while missing := [s for s in range(recipe.shards) if not (folder / _shard_name(s)).exists()]:
+        done = recipe.samples - sum(_shard_samples(recipe, s) for s in missing)
+        progress(done, recipe.samples)
+        if workers == 0 and executor is None:
+            for shard in missing:
+                done += _make_shard(recipe, shard, str(folder))
+                progress(done, recipe.samples)
+            continue
+        pool = executor or ProcessPoolExecutor(min(workers or os.cpu_count() or 1, len(missing)))
+        try:
+            futures: list[Future[int]] = [pool.submit(_make_shard, recipe, shard, str(folder)) for shard in missing]
+            for future in as_completed(futures):
+                done += future.result()
+                failures = 0
+                progress(done, recipe.samples)
+        except BrokenProcessPool:
+            failures += 1
+            if executor is not None or failures > 10:
+                raise
+            logger.warning("a worker process died; its shard is made again")
+        finally:
+            if executor is None:
+                pool.shutdown(cancel_futures=True)
+
+
+def _claim(folder: Path, recipe: Recipe) -> None:
+    """Enter the recipe into a new folder, or insist that the folder has the same one."""
+    wanted = recipe.as_json()
+    path = folder / RECIPE
+    if path.exists():
+        there = json.loads(path.read_bytes())
+        for name, value in wanted.items():
+            if there.get(name) != value:
+                raise ValueError(
+                    f"{folder} holds a data set with {name} = {there.get(name)}, now it is {value}: "
+                    "use the same settings, or another folder"
+                )
+    elif folder.exists() and any(p for p in folder.iterdir() if not p.name.startswith(TEMPORARY)):
+        raise ValueError(f"{folder} exists and is not a data set of ours: choose another folder")
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(wanted, indent=1, sort_keys=True).encode())
+    for leftover in folder.glob(f"{TEMPORARY}*"):
+        leftover.unlink()
+
+
+def _write_manifest(recipe: Recipe, folder: Path) -> None:
+    names = [_shard_name(shard) for shard in range(recipe.shards)]
+    manifest = {
+        "recipe": recipe.as_json(),
+        "versions": {name: version(name) for name in ("sparse-langevin", "numpy", "scipy", "h5py", "qdldl")},
+        "shards": {name: sha256((folder / name).read_bytes()) for name in names},
+    }
+    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+
+
+def _shard_name(shard: int) -> str:
+    return f"shard-{shard:05d}.h5"
+
+
+def _shard_samples(recipe: Recipe, shard: int) -> int:
+    return min(recipe.shard_size, recipe.samples - shard * recipe.shard_size)
