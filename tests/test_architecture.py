@@ -8,7 +8,7 @@ import sparse_langevin
 ROOT = Path(sparse_langevin.__file__).parent
 # A module may import only from layers above its own line.
 LAYERS = [
-    {"schedules", "flat", "noise", "batches", "interrupts", "files"},
+    {"schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation"},
     {"checkpoint", "darcy"},
     {"likelihoods", "priors", "preconditioners", "pruning"},
     {"curvature", "checks", "health"},

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from sparse_langevin.checkpoint import CheckpointError, checkpoints, load_checkpoint, save_checkpoint
+from sparse_langevin.files import sha256
 
 TENSORS = {"beta": torch.randn(100), "keep": torch.rand(7) > 0.5, "v": torch.rand(3, 4, dtype=torch.float64)}
 META = {"sigma": 0.1 + 0.2, "delta": {"a": 1e-300}, "text": "x"}
@@ -65,8 +66,11 @@ def test_when_all_are_damaged_it_says_so(saved):
 
 def test_newer_format_is_refused(saved):
     path = saved[1] / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    with pytest.raises(CheckpointError, match="damaged"):
+    manifest = json.loads(path.read_text()) | {"format": 99}
+    manifest.pop("manifest_sha256")
+    manifest["manifest_sha256"] = sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode())
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match=r"has format 99.*use the version that wrote it"):
         load_checkpoint(saved[1])
 
 
@@ -77,6 +81,16 @@ def test_leftovers_of_a_crash_are_ignored_and_removed(saved, tmp_path):
     assert checkpoints(tmp_path) == saved
     save_checkpoint(tmp_path, 30, TENSORS, META)
     assert not leftover.exists()
+
+
+def test_a_full_disk_leaves_nothing_behind(saved, tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sparse_langevin.checkpoint.write_synced", full)
+    with pytest.raises(CheckpointError, match=r"No space left.*Earlier ones are intact"):
+        save_checkpoint(tmp_path, 30, TENSORS, META)
+    assert sorted(tmp_path.iterdir()) == saved
 
 
 def test_no_pickle_in_the_package():

@@ -41,7 +41,7 @@ def test_parameters_become_views_and_keep_their_values():
 def test_blocks_are_the_dense_part_and_one_per_sparse_layer():
     flat = FlatParameters(small())
     assert [(b.name, b.size, b.sparse) for b in flat.blocks] == [
-        ("dense", 2 + 3 + 3 + 3, False),
+        ("(dense)", 2 + 3 + 3 + 3, False),
         ("0.weight", 18, True),
         ("2.weight", 24, True),
     ]
@@ -73,7 +73,7 @@ def test_tied_parameters_appear_once():
     model = Tied()
     flat = FlatParameters(model)
     assert flat.size == 40 + 16 + 4
-    assert [b.name for b in flat.blocks] == ["dense", "embed.weight", "hidden.weight"]
+    assert [b.name for b in flat.blocks] == ["(dense)", "embed.weight", "hidden.weight"]
     flat.vector.fill_(2.0)
     assert (model.out.weight == 2).all() and model.out.weight is model.embed.weight
     assert choose_sparse(model, ["out"]) == choose_sparse(model, ["out.weight"]) == {"embed.weight"}
@@ -85,7 +85,7 @@ def test_frozen_parameters_are_left_alone():
     storage = model[0].weight.data_ptr()
     flat = FlatParameters(model)
     assert model[0].weight.data_ptr() == storage
-    assert [b.name for b in flat.blocks] == ["dense", "2.weight"]
+    assert [b.name for b in flat.blocks] == ["(dense)", "2.weight"]
     with pytest.raises(ValueError, match="frozen"):
         choose_sparse(model, ["0.weight"])
 
@@ -107,8 +107,19 @@ def test_unknown_names_suggest_known_ones():
         choose_sparse(small(), [nn.Linear(1, 1)])
     with pytest.raises(ValueError, match="no linear or convolution weights"):
         choose_sparse(small(), ["3"])
-    with pytest.raises(TypeError, match="the string"):
+    with pytest.raises(TypeError, match="put it in a list"):
         choose_sparse(small(), "2.weight")
+
+
+def test_shared_memory_and_parametrised_layers():
+    one, two = nn.Linear(2, 2), nn.Linear(2, 2)
+    two.weight.data = one.weight.data
+    with pytest.raises(ValueError, match="share memory but are two objects"):
+        FlatParameters(nn.Sequential(one, two))
+    normed = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
+    before = normed.parametrizations.weight[0]._u.clone()
+    assert choose_sparse(normed, None) == set()
+    assert torch.equal(normed.parametrizations.weight[0]._u, before)
 
 
 def test_mixed_kinds_are_refused():

@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,12 +12,14 @@ from sparse_langevin import (
     CategoricalLikelihood,
     ChainWarning,
     Constant,
+    Cosine,
     GaussianLikelihood,
     GaussianPrior,
     Identity,
     Polynomial,
     Pruning,
     RMSprop,
+    Sampler,
     SpikeSlab,
     psgld,
     psgld_sa,
@@ -198,6 +201,53 @@ def test_nan_stops_within_the_step_and_changes_nothing(where):
         sampler.step(X, Y)
 
 
+def test_a_loss_that_is_not_finite_stops_even_if_gradients_are():
+    sampler = make(likelihood=lambda model, batch: model(X).sum(1) * 0 + math.inf)
+    with pytest.raises(FloatingPointError, match="the loss is not finite"):
+        sampler.step(None)
+
+
+def test_squares_that_overflow_are_refused_where_they_are_used():
+    """A float32 gradient of 1e20 is finite, but V would be infinite and freeze its weight for good."""
+
+    def steep(model, batch):
+        return (1e20 * model.weight).sum().reshape(1)
+
+    with pytest.raises(FloatingPointError, match="'weight'"):
+        psgld(nn.Linear(2, 1, bias=False), steep, num_data=1, step_size=1e-3).step(None)
+
+
+def test_curvature_that_is_not_finite_is_refused():
+    class Kink(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.zeros(1))
+
+        def forward(self, x):
+            return x * (self.w + self.w.abs() ** 1.5)
+
+    metric = RMSprop(correction="auto")
+    sampler = psgld(Kink(), GaussianLikelihood(), num_data=20, step_size=1e-3, preconditioner=metric)
+    with pytest.raises(FloatingPointError, match="'w'"):
+        sampler.step(X[:, :1], Y)
+    assert sampler.steps == 0 and sampler.model.w.item() == 0
+
+
+def test_exact_curvature_is_for_plain_linear_layers_only():
+    class Tenfold(nn.Linear):
+        def forward(self, x):
+            return 10 * super().forward(x)
+
+    metric = RMSprop(correction="auto")
+    for model in (Tenfold(3, 1), nn.utils.parametrizations.weight_norm(nn.Linear(3, 1))):
+        sampler = psgld(model, GaussianLikelihood(), num_data=20, step_size=1e-3, preconditioner=metric)
+        assert not sampler._curvature.exact
+        sampler.step(X, Y)
+    exact = psgld(nn.Linear(3, 1), GaussianLikelihood(), num_data=20, step_size=1e-3, preconditioner=metric)
+    with pytest.raises(ValueError, match="use correction='hutchinson'"):
+        exact.step(X[:, None], Y[:, None])
+
+
 def test_diverged_weights_are_named():
     sampler = make()
     sampler.model[2].bias.data.fill_(math.inf)
@@ -222,8 +272,14 @@ def test_model_moved_after_construction():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"num_data": 0}, ValueError, "num_data is the number of examples"),
+        ({"num_data": 0}, ValueError, "num_data, the number of examples in the whole data set, must be an integer"),
         ({"num_data": 20.0}, ValueError, "num_data"),
+        ({"chain": 2**31}, ValueError, "chain must be an integer in"),
+        ({"preconditioner": RMSprop}, TypeError, "preconditioner must be Identity"),
+        ({"preconditioner": None}, TypeError, "preconditioner must be Identity"),
+        ({"pruning": 0.7}, TypeError, "pruning must be Pruning"),
+        ({"prior": {"0": "spike"}}, TypeError, "prior of layer '0' must be"),
+        ({"sparse": nn.Linear(1, 1)}, TypeError, "put it in a list"),
         ({"num_data": True}, ValueError, "num_data"),
         ({"step_size": -1e-3}, ValueError, "step_size is -0.001 at step 1"),
         ({"step_size": "1e-3"}, TypeError, "step_size must be a number or a schedule"),
@@ -240,6 +296,16 @@ def test_model_moved_after_construction():
 def test_bad_options(options, error, message):
     with pytest.raises(error, match=message):
         make(**options)
+
+
+def test_numpy_numbers_are_numbers():
+    sampler = make(num_data=np.int64(20), seed=np.int64(3), step_size=np.float32(1e-3))
+    assert sampler.step(X, Y).step == 1
+
+
+def test_gaussian_algorithms_say_what_they_take():
+    with pytest.raises(TypeError, match="use sgld_sa or psgld_sa"):
+        make(algorithm=sgld, prior=SpikeSlab())
 
 
 def test_num_data_is_required():
@@ -328,6 +394,8 @@ def test_missing_spread_warns_once():
     assert len(messages) == 1 and "samples have no spread" in messages[0]
     running_away = make(nn.Linear(3, 1), algorithm=sgld, step_size=0.11)  # the mean square error passes 1e20
     assert warned(lambda: [running_away.step(X, Y) for _ in range(101)])[0] == []
+    annealed = make(algorithm=sgld, step_size=Cosine(1e-3, 100))  # its step 100 has size 0
+    assert warned(lambda: [annealed.step(X, Y) for _ in range(101)])[0] == []
     optimiser = make(algorithm=sgld, step_size=1e-14, tau=math.inf)
     assert warned(lambda: [optimiser.step(X, Y) for _ in range(101)])[0] == []
 
@@ -336,7 +404,8 @@ def test_warnings_point_at_the_user():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         psgld_sa(net(), GaussianLikelihood(), num_data=20, step_size=1e-3, omega=2.0)
-    assert caught[0].filename == __file__
+        Sampler(net(), GaussianLikelihood(), num_data=20, step_size=1e-3, omega=2.0)
+    assert [w.filename for w in caught] == [__file__] * 2
 
 
 def test_classification_runs():

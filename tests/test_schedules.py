@@ -15,6 +15,7 @@ def test_polynomial():
 def test_cosine_starts_high_ends_low_and_restarts():
     schedule = Cosine(1.0, 100, final=0.1)
     assert schedule(50) == pytest.approx(0.55)
+    assert schedule(25) == pytest.approx(0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2)
     assert schedule(100) == schedule(1000) == 0.1
     values = [Cosine(1.0, 100, cycles=4)(k) for k in range(1, 101)]
     restarts = [k for k in range(1, 100) if values[k] > values[k - 1]]

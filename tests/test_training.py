@@ -1,13 +1,16 @@
 """The loop: batches, evaluation, history, callbacks, and what it refuses."""
 
+import collections
 import json
+import os
+import signal
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from sparse_langevin import Batches, GaussianLikelihood, PosteriorBank, Pruning, fit, psgld_sa, sgld
+from sparse_langevin import Batches, ChainWarning, GaussianLikelihood, PosteriorBank, Pruning, fit, psgld_sa, sgld
 from sparse_langevin.checkpoint import CheckpointError
 
 X = torch.randn(25, 3, generator=torch.Generator().manual_seed(0))
@@ -32,6 +35,7 @@ def test_batches_cover_every_row_once_in_an_order_of_their_own():
         epochs.append(torch.cat([b[0] for b in batches]).tolist())
     assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(25))
     assert epochs[0] == epochs[2] != epochs[1]
+    assert torch.cat([b[0] for b in batches]).tolist() == epochs[1]  # left alone, iterations follow each other
     assert epochs[0] != torch.cat([b[0] for b in Batches(torch.arange(25), batch_size=8, seed=4)]).tolist()
     assert [len(b[0]) for b in batches] == [8, 8, 8, 1] and len(batches) == 4
     assert torch.cat([b[0] for b in Batches(torch.arange(25), batch_size=8, shuffle=False)]).tolist() == list(range(25))
@@ -61,9 +65,52 @@ def test_every_epoch_has_its_own_order():
     seen = []
     sampler = make()
     inner = sampler.step
-    sampler.step = lambda x, y: (seen.append(x[0, 0].item()), inner(x, y))[1]
+    sampler.step = lambda batch: (seen.append(batch[0][0, 0].item()), inner(batch))[1]
     fit(sampler, loader(), epochs=3)
     assert len({tuple(seen[i : i + 4]) for i in (0, 4, 8)}) == 3
+
+
+def test_epochs_go_on_over_several_fits():
+    seen = []
+    sampler = make()
+    inner = sampler.step
+    sampler.step = lambda batch: (seen.append(batch[0][0, 0].item()), inner(batch))[1]
+    for _ in range(3):
+        fit(sampler, loader(), epochs=1)
+    assert len({tuple(seen[i : i + 4]) for i in (0, 4, 8)}) == 3
+
+
+def test_batches_arrive_as_they_are():
+    """Named tuples, one-tuples and objects with a ``to`` method reach the likelihood unchanged."""
+    Pair = collections.namedtuple("Pair", "x y")
+
+    class Graph:
+        moved = False
+
+        def to(self, device):
+            self.moved = True
+            return self
+
+    kinds = []
+
+    def log_likelihood(model, batch):
+        kinds.append(batch)
+        return model(X).sum(1)
+
+    sampler = psgld_sa(nn.Linear(3, 1), log_likelihood, num_data=25, step_size=1e-4)
+    fit(sampler, [Pair(X, Y), (X,), [X, Y], Graph(), {"x": [X]}], epochs=1)
+    assert [type(kind) for kind in kinds] == [Pair, tuple, list, Graph, dict]
+    assert kinds[3].moved
+
+
+def test_loaders_without_a_usable_length():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(zip(X, Y, strict=True))
+
+    sampler = make()
+    history = fit(sampler, DataLoader(Stream(), batch_size=5), epochs=2)
+    assert sampler.steps == 10 and [r["step"] for r in history] == [10]
 
 
 def test_history_evaluates_in_eval_mode_without_gradients():
@@ -131,7 +178,7 @@ def test_bank_collects_and_predicts(tmp_path):
 
 
 def test_empty_banks_and_damaged_samples(tmp_path):
-    with pytest.raises(ValueError, match="bank is empty"):
+    with pytest.raises(ValueError, match="no samples of positive weight"):
         PosteriorBank().predict(nn.Linear(3, 1), X)
     with pytest.raises(ValueError, match="thin >= 1"):
         PosteriorBank(thin=0)
@@ -158,6 +205,131 @@ def test_run_folder_resumes_and_finished_runs_stay(tmp_path):
     fit(whole, loader(), steps=15)
     assert torch.equal(longer.flat.vector, whole.flat.vector)
     assert sorted(p.name for p in (tmp_path / "run/checkpoints").iterdir()) == ["step-000000012", "step-000000015"]
+
+
+@pytest.mark.parametrize("evaluate_every", [4, 5, None])
+def test_the_last_record_survives_another_call(evaluate_every, tmp_path):
+    def run():
+        return fit(make(), loader(), steps=10, run=tmp_path, save_every=5, evaluate_every=evaluate_every)
+
+    first = run()
+    assert first[-1]["step"] == 10
+    assert run() == first
+
+
+def test_epochs_of_unknown_length_resume(tmp_path):
+    first = fit(make(), iter_only(), epochs=3, run=tmp_path / "a", save_every=5)
+    assert fit(make(), iter_only(), epochs=3, run=tmp_path / "a", save_every=5) == first
+    assert [r["step"] for r in first] == [12]
+
+
+def test_a_loaders_own_generator_is_restored(tmp_path):
+    def torch_loader():
+        data = TensorDataset(X, Y)
+        return DataLoader(data, batch_size=8, shuffle=True, generator=torch.Generator().manual_seed(3))
+
+    class Stop(Exception):
+        pass
+
+    def stop(sampler, info):
+        if info.step == 9:
+            raise Stop
+
+    whole = make()
+    fit(whole, torch_loader(), steps=20)
+    with pytest.raises(Stop):
+        fit(make(), torch_loader(), steps=20, run=tmp_path, save_every=3, callbacks=[stop])
+    resumed = make()
+    fit(resumed, torch_loader(), steps=20, run=tmp_path, save_every=3)
+    assert torch.equal(resumed.flat.vector, whole.flat.vector)
+    workers = DataLoader(TensorDataset(X, Y), num_workers=1, persistent_workers=True)
+    with pytest.raises(ValueError, match="persistent_workers"):
+        fit(make(), workers, steps=2, run=tmp_path / "other")
+
+
+def test_one_process_at_a_time_in_a_run_folder(tmp_path):
+    def second(sampler, info):
+        fit(make(), loader(), steps=8, run=tmp_path)
+
+    with pytest.raises(RuntimeError, match="another process is running in"):
+        fit(make(), loader(), steps=8, run=tmp_path, callbacks=[second])
+
+
+def test_frozen_parameters_and_buffers_are_restored(tmp_path):
+    def other(seed):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4).eval(), nn.Linear(4, 1))
+        model[0].weight.requires_grad_(False)
+        model[1].running_mean.normal_()
+        return sgld(model, GaussianLikelihood(), num_data=25, step_size=1e-5)
+
+    one, two = other(0), other(1)
+    fit(one, loader(), steps=4, run=tmp_path)
+    fit(two, loader(), steps=4, run=tmp_path)
+    assert torch.equal(one.model[0].weight, two.model[0].weight)
+    assert torch.equal(one.model[1].running_mean, two.model[1].running_mean)
+
+
+def test_ctrl_c_without_a_run_folder_finishes_the_step():
+    sampler = make()
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(sampler, info):
+        if info.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(sampler, loader(), steps=10, callbacks=[interrupt])
+    assert sampler.steps == 3
+    assert signal.getsignal(signal.SIGINT) is before
+
+    def insist(sampler, info):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("the second one takes effect at once")
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(sampler, loader(), steps=10, callbacks=[insist])
+
+
+def test_another_runs_bank_is_left_alone(tmp_path):
+    fit(make(), loader(), steps=20, run=tmp_path / "a", bank=PosteriorBank(thin=10, folder=tmp_path / "a/samples"))
+    fit(make(), loader(), steps=60, run=tmp_path / "b", bank=PosteriorBank(thin=5, folder=tmp_path / "b/samples"))
+    with pytest.raises(RuntimeError, match="give the bank of this run"):
+        fit(make(), loader(), steps=40, run=tmp_path / "a", bank=PosteriorBank(thin=10, folder=tmp_path / "b/samples"))
+    assert len(PosteriorBank(folder=tmp_path / "b/samples")) == 12
+    with pytest.raises(CheckpointError, match="started with bank"):
+        fit(make(), loader(), steps=40, run=tmp_path / "a")
+    with pytest.raises(ValueError, match="samples of another run"):
+        fit(make(seed=5), loader(), steps=20, bank=PosteriorBank(thin=5, folder=tmp_path / "b/samples"))
+
+
+def test_bank_that_begins_before_pruning_ends_warns():
+    sampler = make(pruning=Pruning(target=0.5, end=20))
+    with pytest.warns(ChainWarning, match="mix denser and sparser models"):
+        fit(sampler, loader(), steps=24, bank=PosteriorBank(thin=5))
+
+
+def test_predictions_are_made_in_eval_mode_and_transformed():
+    sampler, bank = make(), PosteriorBank(thin=2)
+    fit(sampler, loader(), steps=10, bank=bank)
+    one, two = bank.predict(sampler.model, X), bank.predict(sampler.model, X)  # the model has dropout
+    assert torch.equal(one.mean, two.mean) and sampler.model.training
+    outputs = bank.predict(sampler.model, X, transform=torch.exp)
+    assert (outputs.mean > 0).all() and not torch.allclose(outputs.mean, one.mean.exp())
+
+
+@pytest.mark.parametrize("values", [None, 3.0, {"loss": 1.0}])
+def test_evaluate_must_return_numbers_with_new_names(values):
+    with pytest.raises(TypeError, match="evaluate must return a dictionary"):
+        fit(make(), loader(), steps=4, evaluate=lambda model: values)
+
+
+def test_missing_history_is_noticed(tmp_path):
+    fit(make(), loader(), steps=4, run=tmp_path)
+    (tmp_path / "history.jsonl").unlink()
+    with pytest.raises(CheckpointError, match="missing or shorter"):
+        fit(make(), loader(), steps=8, run=tmp_path)
 
 
 def test_other_settings_are_refused(tmp_path):
@@ -207,8 +379,9 @@ def test_missing_samples_are_noticed(tmp_path):
     [
         ({"steps": 5, "epochs": 1}, ValueError, "either steps or epochs"),
         ({}, ValueError, "either steps or epochs"),
-        ({"steps": 0}, ValueError, "steps must be at least 1"),
-        ({"epochs": -1}, ValueError, "epochs must be at least 1"),
+        ({"steps": 0}, ValueError, "steps must be an integer at least 1"),
+        ({"steps": 2.5}, ValueError, "steps must be an integer"),
+        ({"epochs": -1}, ValueError, "epochs must be an integer at least 1"),
         ({"steps": 5, "save_every": 0}, ValueError, "save_every"),
         ({"steps": 5, "train": []}, ValueError, "loader is empty"),
         ({"steps": 5, "train": 3}, TypeError, "iterable of batches"),

@@ -52,7 +52,7 @@ def sgld(
     --------
     >>> sampler = sgld(nn.Linear(3, 1), GaussianLikelihood(), num_data=100, step_size=1e-4)
     """
-    options.setdefault("dense_prior", prior)
+    _set_dense_prior(options, prior)
     return Sampler(
         model,
         likelihood,
@@ -82,7 +82,7 @@ def psgld(
     --------
     >>> sampler = psgld(nn.Linear(3, 1), GaussianLikelihood(), num_data=100, step_size=1e-3)
     """
-    options.setdefault("dense_prior", prior)
+    _set_dense_prior(options, prior)
     return Sampler(
         model,
         likelihood,
@@ -146,3 +146,12 @@ def psgld_sa(
         preconditioner=preconditioner,
         **options,
     )
+
+
+def _set_dense_prior(options: Options, prior: GaussianPrior) -> None:
+    """Under a Gaussian prior all parameters share it, unless the dense ones were given their own."""
+    if not isinstance(prior, GaussianPrior):
+        raise TypeError(
+            f"sgld and psgld take a GaussianPrior, got {prior!r}: use sgld_sa or psgld_sa for a spike and slab"
+        )
+    options.setdefault("dense_prior", prior)

@@ -1,6 +1,6 @@
 """Minibatches whose order is a pure function of (seed, epoch)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -38,7 +38,7 @@ class Batches:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order the next iteration follows."""
+        """Choose the epoch whose order the next iteration follows; otherwise each iteration takes the next epoch's."""
         self.epoch = epoch
 
     def __repr__(self) -> str:
@@ -55,6 +55,7 @@ class Batches:
             # A prime far above any number of epochs keeps (seed, epoch) pairs apart.
             generator = torch.Generator().manual_seed((self.seed * 1_000_000_007 + self.epoch) % 2**63)
             order = torch.randperm(rows, generator=generator)
+        self.epoch += 1
         order = order.to(self.tensors[0].device)
         for start in range(0, rows, self.batch_size):
             chosen = order[start : start + self.batch_size]
@@ -62,11 +63,13 @@ class Batches:
 
 
 def move(batch: Any, device: torch.device) -> Any:
-    """Move every tensor of a nested batch to a device."""
+    """Move a batch to a device: tensors, tuples, lists and dictionaries of them, and objects with a ``to`` method."""
     if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, Mapping):
+        return batch.to(device)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):  # a named tuple
+        return type(batch)(*(move(value, device) for value in batch))
+    if type(batch) in (tuple, list):
+        return type(batch)(move(value, device) for value in batch)
+    if type(batch) is dict:
         return {key: move(value, device) for key, value in batch.items()}
-    if isinstance(batch, tuple | list):
-        return tuple(move(value, device) for value in batch)
-    return batch
+    return batch.to(device) if hasattr(batch, "to") else batch

@@ -50,12 +50,14 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], meta
     state = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
     body = {"format": FORMAT, "step": step, "state_sha256": sha256(state), "meta": dict(meta)}
     manifest = body | {"manifest_sha256": sha256(_canonical(body))}
-    write_synced(temporary / STATE, state)
-    write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
-    sync_folder(temporary)
-    if final.exists():
-        shutil.rmtree(final)
-    os.rename(temporary, final)
+    try:
+        write_synced(temporary / STATE, state)
+        write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+        sync_folder(temporary)
+        os.rename(temporary, final)
+    except OSError as error:  # a full disk: give the space back; earlier checkpoints are untouched
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise CheckpointError(f"could not save a checkpoint in {folder}: {error}. Earlier ones are intact.") from error
     sync_folder(folder)
     return final
 
@@ -67,14 +69,18 @@ def load_checkpoint(path: Path) -> Checkpoint:
         body = {key: value for key, value in manifest.items() if key != "manifest_sha256"}
         if manifest["manifest_sha256"] != sha256(_canonical(body)):
             raise ValueError(f"{MANIFEST} does not match its SHA-256")
-        if manifest["format"] != FORMAT:
-            raise ValueError(f"format {manifest['format']} is not the one this version reads ({FORMAT})")
         state = (path / STATE).read_bytes()
         if manifest["state_sha256"] != sha256(state):
             raise ValueError(f"{STATE} does not match its SHA-256")
-        return Checkpoint(manifest["step"], load(state), manifest["meta"])
+        if manifest["format"] == FORMAT:
+            return Checkpoint(manifest["step"], load(state), manifest["meta"])
+    except PermissionError as error:
+        raise CheckpointError(f"checkpoint {path} cannot be read: {error}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {path} is damaged: {error}. {_offer_previous(path)}") from error
+    raise CheckpointError(
+        f"checkpoint {path} has format {manifest['format']}, this version reads {FORMAT}: use the version that wrote it"
+    )
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -92,7 +98,7 @@ def step_of(path: Path) -> int:
 
 
 def _offer_previous(path: Path) -> str:
-    for previous in reversed([p for p in checkpoints(path.parent) if p.name < path.name]):
+    for previous in reversed([p for p in checkpoints(path.parent) if step_of(p) < step_of(path)]):
         with contextlib.suppress(CheckpointError):
             load_checkpoint(previous)
             return f"The previous checkpoint {previous.name} is intact: delete the folder {path} and resume from there."

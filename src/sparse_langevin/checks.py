@@ -1,6 +1,7 @@
 """What a sampler refuses, and the words it says so with."""
 
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,14 @@ from torch import Tensor, nn
 
 from sparse_langevin.flat import DENSE, Block, FlatParameters, named_parameters_of, unknown_name
 from sparse_langevin.priors import GaussianPrior, Prior, SpikeSlab
+
+
+def as_count(value: Any, name: str, *, low: int = 0, high: float = math.inf) -> int:
+    """Insist on an integer in [low, high); NumPy's integers are fine."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= operator.index(value) < high:
+        bound = f"at least {low}" if math.isinf(high) else f"in [{low}, 2**{round(math.log2(high))})"
+        raise ValueError(f"{name} must be an integer {bound}, got {value!r}")
+    return operator.index(value)
 
 
 def require_frozen_statistics(norms: Iterable[nn.Module]) -> None:
@@ -22,12 +31,18 @@ def require_frozen_statistics(norms: Iterable[nn.Module]) -> None:
         )
 
 
-def require_finite(flat: FlatParameters, loss: float, data: Any, step: int) -> None:
-    """Stop before anything has changed if the loss or a gradient is not finite."""
-    # A sum is finite only if all terms are; an overflow of finite terms is told apart below.
-    if math.isfinite(float(flat.grad.sum())) and math.isfinite(loss):
+def require_finite(
+    flat: FlatParameters, curvature: Tensor | None, loss: float, data: Any, step: int, *, squares: bool
+) -> None:
+    """Stop before anything has changed if the loss, a gradient (its square, if used) or a curvature is not finite."""
+    # One pass: the sum of squares is finite only if every square is. Which term was not is found out below.
+    total = torch.dot(flat.grad, flat.grad) if curvature is None else torch.dot(flat.grad, flat.grad) + curvature.sum()
+    if math.isfinite(float(total)) and math.isfinite(loss):
         return
-    bad = _not_finite(flat.views(flat.grad).items())
+    used = flat.grad.square() if squares else flat.grad
+    bad = _not_finite(flat.views(used).items())
+    if curvature is not None:
+        bad += _not_finite(flat.views(curvature).items())
     if not bad and math.isfinite(loss):
         return
     where = f"the gradient of parameter {bad[0]!r}" if bad else "the loss"
@@ -66,6 +81,8 @@ def assign_priors(
     priors: dict[str, Prior] = {DENSE: dense} | {b.name: SpikeSlab() for b in sparse}
     known = {b.name for b in sparse}
     for key, value in prior.items():
+        if not isinstance(value, GaussianPrior | SpikeSlab):
+            raise TypeError(f"the prior of layer {key!r} must be SpikeSlab(...) or GaussianPrior(...), got {value!r}")
         names = named_parameters_of(model, key)
         if not names <= known:
             raise ValueError(f"prior names {key!r}, which is not a sparse layer. " + unknown_name(key, known))

@@ -32,7 +32,7 @@ class DiagonalHessian:
     """
 
     def __init__(self, wanted: str, model: nn.Module, likelihood: object, probes: CounterNoise) -> None:
-        possible = isinstance(model, nn.Linear) and isinstance(likelihood, HasOutputCurvature)
+        possible = type(model) is nn.Linear and isinstance(likelihood, HasOutputCurvature)
         if wanted == "exact" and not possible:
             raise ValueError(
                 "correction='exact' needs a model that is one nn.Linear and a Gaussian or categorical likelihood, "
@@ -47,6 +47,8 @@ class DiagonalHessian:
         """Diagonal of minus ``scale`` times the batch's log-likelihood, whose ``gradients`` are given."""
         if self.exact:
             assert isinstance(self._model, nn.Linear) and isinstance(self._likelihood, HasOutputCurvature)
+            if not isinstance(data[0], Tensor) or data[0].dim() != 2:
+                raise ValueError("the exact curvature needs inputs of shape (n, features): use correction='hutchinson'")
             columns = linear_diagonal(self._model, self._likelihood, data[0], sigma, flat.parameters)
             columns = [scale * column for column in columns]
         else:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 SparseChoice = Callable[[str, nn.Parameter], bool] | Iterable[str | nn.Module] | None
 
-DENSE = "dense"
+DENSE = "(dense)"  # no parameter can be called so
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,10 @@ def choose_sparse(model: nn.Module, sparse: SparseChoice) -> set[str]:
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if sparse is None:
         return _layer_weights(model, model) & trainable.keys()
+    if isinstance(sparse, str | nn.Module):
+        raise TypeError(f"sparse must be a predicate or a list of names or modules, got {sparse!r}: put it in a list")
     if callable(sparse):
         return {name for name, p in trainable.items() if sparse(name, p)}
-    if isinstance(sparse, str):
-        raise TypeError(f"sparse must be a predicate or a list of names or modules, got the string {sparse!r}")
     chosen: set[str] = set()
     for item in sparse:
         names = named_parameters_of(model, item)
@@ -200,7 +200,8 @@ def _layer_weights(model: nn.Module, root: nn.Module) -> set[str]:
         nn.ConvTranspose2d,
         nn.ConvTranspose3d,
     )
-    weights = {id(module.weight) for module in root.modules() if isinstance(module, kinds)}
+    # Not module.weight: on a parametrised layer that computes a tensor, and may advance a power iteration.
+    weights = {id(module._parameters.get("weight")) for module in root.modules() if isinstance(module, kinds)}
     return {name for name, p in model.named_parameters() if id(p) in weights}
 
 
@@ -212,6 +213,14 @@ def _entries(names: list[str], parameters: list[nn.Parameter]) -> Iterable[Entry
 
 
 def _require_one_kind(parameters: dict[str, nn.Parameter]) -> None:
+    places: dict[int, str] = {}
+    for name, parameter in parameters.items():
+        other = places.setdefault(parameter.data_ptr(), name)
+        if other != name and parameter.numel():
+            raise ValueError(
+                f"parameters {other!r} and {name!r} share memory but are two objects: tie them by assigning one "
+                "parameter to both modules, layer.weight = other.weight"
+            )
     kinds: dict[tuple[torch.dtype, torch.device], str] = {}
     for name, parameter in parameters.items():
         kinds.setdefault((parameter.dtype, parameter.device), name)

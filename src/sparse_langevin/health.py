@@ -5,6 +5,7 @@ Each warning comes once per sampler. They are `ChainWarning`, so they can be fil
 
 import dataclasses
 import math
+import sys
 import warnings
 from collections.abc import Iterable
 
@@ -39,7 +40,7 @@ def capped_omega(omega: Schedule) -> Schedule:
     initial = omega(1)
     if not initial > 1:
         return omega
-    _warn(
+    warn(
         f"omega_1 = {initial:.3g} is above 1: the latent variables would overshoot (sigma^2 can turn negative). "
         f"omega is capped at {OMEGA_CAP}; to choose the cap yourself give the schedule one: Polynomial(..., cap=0.1)."
     )
@@ -52,7 +53,7 @@ def check_spike_and_slab(priors: Iterable[tuple[str, Prior]]) -> None:
     """Warn when a slab is narrower than its spike at zero."""
     for name, prior in priors:
         if isinstance(prior, SpikeSlab) and prior.slab_is_narrower:
-            _warn(
+            warn(
                 f"in layer {name!r} v0 = {prior.v0:g}, v1 = {prior.v1:g} make the slab the narrower component at zero, "
                 "so rho is not an inclusion probability: zeros get a high rho and strong effects a low one. v0 is the "
                 "spike: use a small v0 and a large v1, such as v0=0.1, v1=10."
@@ -66,18 +67,18 @@ class HealthMonitor:
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def check_memory(self, step: int, v: Tensor, step_size: float, alpha: float, eta: float) -> None:
+    def check_memory(self, step: int, v: Tensor, step_size: float, tau: float, alpha: float, eta: float) -> None:
         """Warn when the metric changes faster than the chain relaxes, which biases the samples without Gamma.
 
-        At stationarity the squared gradient is about the curvature h, plus minibatch noise; so eps*V/(eta + sqrt(V))
-        is an upper estimate of the relaxation rate eps*G*h per step.
+        At stationarity the squared gradient is about h/tau, with h the curvature, plus minibatch noise; so
+        eps*tau*V/(eta + sqrt(V)) is an upper estimate of the relaxation rate eps*G*h per step.
         """
         if step not in CHECK_STEPS or "memory" in self._said:
             return
-        rate = step_size * float((v / (v.sqrt() + eta)).median())
+        rate = step_size * tau * float((v / (v.sqrt() + eta)).median())
         if 1.0 - alpha > rate:
             self._said.add("memory")
-            _warn(
+            warn(
                 f"1 - alpha = {1 - alpha:.3g} is large against the step size: the preconditioner forgets faster than "
                 f"the chain relaxes (about {rate:.2g} per step), and without the Gamma correction this widens the "
                 "samples by 10 % and more. Use a larger alpha (0.999, or a schedule towards 1), a larger step size, or "
@@ -92,11 +93,15 @@ class HealthMonitor:
         walk = math.sqrt(1000.0 * noise_square)
         if walk < NEGLIGIBLE_SPREAD * size and math.sqrt(drift_square) < size:
             self._said.add("spread")
-            _warn(
+            warn(
                 "the noise is so small that the samples have no spread: a thousand steps of it move the weights by "
                 f"{walk / size:.1e} of their norm. This is optimisation, not sampling: use larger steps or a lower tau."
             )
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, ChainWarning, stacklevel=5)  # the line that made the sampler, or called step
+def warn(message: str) -> None:
+    """Give a `ChainWarning` that points at the user's line."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("sparse_langevin"):
+        level, frame = level + 1, frame.f_back  # up to the user's line
+    warnings.warn(message, ChainWarning, stacklevel=level)

@@ -24,8 +24,8 @@ class Interrupted(SystemExit):
 
 
 @contextmanager
-def deferred_signals(*, enabled: bool) -> Iterator[Callable[[], int | None]]:
-    """Hold back SIGTERM and SIGINT; the yielded function tells the signal received, if any.
+def deferred_signals(*numbers: signal.Signals) -> Iterator[Callable[[], int | None]]:
+    """Hold back some signals; the yielded function tells the first one received, if any.
 
     A second SIGINT takes effect at once. Signals can only be handled in the main thread; elsewhere nothing changes.
     """
@@ -36,10 +36,8 @@ def deferred_signals(*, enabled: bool) -> Iterator[Callable[[], int | None]]:
             raise KeyboardInterrupt
         received.append(number)
 
-    numbers = (
-        (signal.SIGTERM, signal.SIGINT) if enabled and threading.current_thread() is threading.main_thread() else ()
-    )
-    previous = {number: signal.signal(number, note) for number in numbers}
+    main = threading.current_thread() is threading.main_thread()
+    previous = {number: signal.signal(number, note) for number in numbers if main}
     try:
         yield lambda: received[0] if received else None
     finally:

@@ -112,14 +112,20 @@ class GaussianLikelihood:
 
 @dataclass(frozen=True)
 class CategoricalLikelihood:
-    """Classification with logits of shape (n, classes, ...) and integer targets of shape (n, ...)."""
+    """Classification with logits of shape (n, classes, ...) and integer targets of shape (n, ...).
 
-    sigma: float = 1.0
-    learn: bool = False
+    There is no noise level: sigma is 1.
+    """
 
-    def __post_init__(self) -> None:
-        if self.learn or self.sigma != 1.0:
-            raise ValueError("CategoricalLikelihood has no noise level: sigma is 1 and is not learned")
+    @property
+    def sigma(self) -> float:
+        """1: the scale of the spike-and-slab prior."""
+        return 1.0
+
+    @property
+    def learn(self) -> bool:
+        """False: there is nothing to learn."""
+        return False
 
     def evaluate(self, model: nn.Module, batch: Any, sigma: float) -> Evaluation:
         """Negative cross entropy of a batch (inputs, targets)."""
@@ -172,6 +178,10 @@ def as_likelihood(likelihood: Likelihood | LogLikelihood) -> Likelihood:
     if isinstance(likelihood, type):
         raise TypeError(f"pass an instance, {likelihood.__name__}(), not the class")
     if isinstance(likelihood, Likelihood):
+        if likelihood.learn and not isinstance(likelihood, GaussianLikelihood):
+            raise TypeError(
+                f"only GaussianLikelihood can learn sigma; {type(likelihood).__name__} must have learn=False"
+            )
         return likelihood
     if callable(likelihood):
         return FunctionLikelihood(likelihood)

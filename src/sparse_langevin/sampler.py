@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin import kernels, noise
-from sparse_langevin.checks import assign_priors, require_finite, require_frozen_statistics, require_same_layout
+from sparse_langevin.checks import (
+    as_count,
+    assign_priors,
+    require_finite,
+    require_frozen_statistics,
+    require_same_layout,
+)
 from sparse_langevin.curvature import DiagonalHessian
 from sparse_langevin.flat import Block, FlatParameters, SparseChoice
 from sparse_langevin.health import HealthMonitor, capped_omega, check_spike_and_slab
@@ -112,8 +118,13 @@ class Sampler:
         seed: int = 0,
         chain: int = 0,
     ) -> None:
-        if isinstance(num_data, bool) or not isinstance(num_data, int) or num_data < 1:
-            raise ValueError(f"num_data is the number of examples in the whole data set, at least 1; got {num_data!r}")
+        if not isinstance(preconditioner, Identity | RMSprop):
+            raise TypeError(f"preconditioner must be Identity() or RMSprop(...), got {preconditioner!r}")
+        if not isinstance(pruning, Pruning | None):
+            raise TypeError(f"pruning must be Pruning(target=..., end=...) or None, got {pruning!r}")
+        num_data = as_count(num_data, "num_data, the number of examples in the whole data set,", low=1)
+        chain = as_count(chain, "chain", high=2**31)
+        seed = as_count(seed, "seed", high=2**64)
         self.model = model
         self.likelihood = as_likelihood(likelihood)
         self.num_data = num_data
@@ -172,7 +183,8 @@ class Sampler:
         k = self.steps + 1
         scalars = self._scalars(k)
         evaluation, scale, second = self._differentiate(data, k)
-        require_finite(self.flat, float(evaluation.loss), data, k)
+        loss = float(evaluation.loss)
+        require_finite(self.flat, second, loss, data, k, squares=self.v is not None)
         sums = self._move(scalars, second, k)
         total = kernels.Sums(*map(sum, zip(*sums.values(), strict=True)))
         self._update_latents(evaluation, scale, scalars.omega, sums, total, k)
@@ -182,7 +194,7 @@ class Sampler:
         self._check_health(scalars, total)
         return Info(
             step=k,
-            loss=float(evaluation.loss),
+            loss=loss,
             sigma=self.sigma,
             inclusion=total.rho / sum(self._sizes[name] for name in self.delta) if self.delta else math.nan,
             sparsity=self.sparsity,
@@ -241,11 +253,12 @@ class Sampler:
         self.flat.check_seating()
         mine = self.state_dict()
         require_same_layout(mine, state)
+        steps, sigma = int(state["steps"]), float(state["sigma"])
+        delta = {name: float(value) for name, value in state["delta"].items()}
         with torch.no_grad():
             for name, tensor in mine["tensors"].items():
                 tensor.copy_(state["tensors"][name])
-        self.steps, self.sigma = int(state["steps"]), float(state["sigma"])
-        self.delta = {name: float(value) for name, value in state["delta"].items()}
+        self.steps, self.sigma, self.delta = steps, sigma, delta
         if self.keep is not None:
             self._count_kept()
 
@@ -339,12 +352,12 @@ class Sampler:
         self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self.flat.blocks if b.sparse}
 
     def _check_health(self, scalars: kernels.StepScalars, total: kernels.Sums) -> None:
-        if math.isinf(scalars.tau):
-            return
+        if math.isinf(scalars.tau) or scalars.step_size < 0.01 * self._step_size(1):
+            return  # an optimiser, or the end of an annealed schedule
         self._health.check_spread(self.steps, total.drift, total.noise, self.flat.vector)
         settled = isinstance(self._alpha, Constant) or self.steps >= 1000
         if self.v is not None and self._curvature is None and settled:
-            self._health.check_memory(self.steps, self.v, scalars.step_size, scalars.alpha, scalars.eta)
+            self._health.check_memory(self.steps, self.v, scalars.step_size, scalars.tau, scalars.alpha, scalars.eta)
 
     def _make_states(self) -> list[kernels.BlockState]:
         """What the kernel needs of each block; views, made once."""

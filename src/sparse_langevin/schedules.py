@@ -9,6 +9,7 @@ so that a checkpoint can say which one a run was started with.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 Schedule = Callable[[int], float]
 
@@ -117,7 +118,7 @@ def as_schedule(value: float | Schedule, name: str) -> Schedule:
     """Turn a number into a `Constant`; leave a callable as it is."""
     if callable(value):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number or a schedule (a callable step -> float), got {value!r}")
     return Constant(float(value))
 

@@ -8,13 +8,16 @@ holds
     history.jsonl                 one line per evaluation
 """
 
+import fcntl
 import json
 import logging
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import Any
 
 import torch
@@ -29,6 +32,9 @@ from sparse_langevin.checkpoint import (
     save_checkpoint,
     step_of,
 )
+from sparse_langevin.checks import as_count
+from sparse_langevin.evaluation import evaluating
+from sparse_langevin.health import warn
 from sparse_langevin.interrupts import Interrupted, deferred_signals
 from sparse_langevin.posterior import PosteriorBank
 from sparse_langevin.progress import progress_bar
@@ -90,7 +96,9 @@ def fit(
         The history: step, loss, sigma, inclusion, sparsity and what ``evaluate`` gave, one record per evaluation.
     """
     loop = _Loop(sampler, train, steps, epochs, evaluate, evaluate_every, tuple(callbacks), bank, run, save_every)
-    with progress_bar(loop.total, progress) as advance, deferred_signals(enabled=run is not None) as pending:
+    # Without a run folder there is nothing to save, but a step is still not torn apart by Ctrl-C.
+    held = (SIGTERM, SIGINT) if run is not None else (SIGINT,)
+    with loop.lock(), progress_bar(loop.total, progress) as advance, deferred_signals(*held) as pending:
         loop.go(advance, pending)
     return loop.history
 
@@ -117,15 +125,38 @@ class _Loop:
         self.callbacks, self.bank, self.save_every = callbacks, bank, save_every
         self.total = epochs * self.length if epochs is not None and self.length is not None else steps
         self.begin = sampler.steps
-        self.epoch = self.batch = 0  # batches taken from the current epoch
-        self.epoch_rng, self.rng = torch.get_rng_state(), torch.get_rng_state()
+        self.epoch = sampler.steps // self.length if self.length else 0
+        self.batch = 0  # batches taken from the current epoch
+        self.epoch_rng, self.rng = self._random_state(), self._random_state()
         self.losses: list[float] = [0.0, 0]  # sum and number since the last record
         self.history: list[Record] = []
         self.saved = -1
         self.run = Path(run) if run is not None else None
-        _check_pruning(sampler, self.total)
-        if self.run is not None:
+        _check_pruning(sampler, bank, self.total)
+        if self.run is not None and getattr(train, "persistent_workers", False):
+            raise ValueError(
+                "a run cannot resume bit for bit with persistent_workers=True: make the DataLoader without"
+            )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run folder for this process, and begin or resume the run in it."""
+        if self.run is None:
+            yield
+            return
+        self.run.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.run, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RuntimeError(
+                    f"another process is running in {self.run}: wait for it, or choose another folder"
+                ) from error
             self._open(self.run)
+            yield
+        finally:
+            os.close(descriptor)
 
     @property
     def done(self) -> int:
@@ -136,16 +167,20 @@ class _Loop:
         """Run to the end, or until a signal asks to stop."""
         info = None
         for batch in self._stream():
-            info = self.sampler.step(*batch) if isinstance(batch, tuple | list) else self.sampler.step(batch)
-            self._after(info)
+            info = self.sampler.step(batch)
+            last = self.total is not None and self.done >= self.total
+            self._after(info, last)
             advance(self.done, info)
-            if self.run is not None and (number := pending()) is not None:
+            if (number := pending()) is not None and not last:
+                if self.run is None:
+                    raise KeyboardInterrupt
                 self._save()
                 stop = Interrupted(number, self.sampler.steps, self.run)
                 logger.warning("%s", stop)
                 raise stop
-        if info is not None:
+        if info is not None and self.losses[1]:  # epochs of unknown length: the last step was not known to be the last
             self._record(info)
+            self.saved = -1
         self._save()
 
     def _stream(self) -> Iterator[Any]:
@@ -154,7 +189,7 @@ class _Loop:
         while self.total is None or self.done < self.total:
             if self.total is None and self.epochs is not None and self.epoch >= self.epochs:
                 return
-            torch.set_rng_state(self.epoch_rng)
+            self._set_random_state(self.epoch_rng)
             for part in (self.train, getattr(self.train, "sampler", None), getattr(self.train, "batch_sampler", None)):
                 if callable(set_epoch := getattr(part, "set_epoch", None)):
                     set_epoch(self.epoch)
@@ -162,7 +197,7 @@ class _Loop:
             for _ in range(self.batch):
                 next(batches)
             if self.batch:
-                torch.set_rng_state(self.rng)
+                self._set_random_state(self.rng)
             for batch in batches:
                 self.batch += 1
                 yield move(batch, device)
@@ -173,9 +208,20 @@ class _Loop:
                     f"the loader gave no batches in epoch {self.epoch + 1}: it is empty, or a generator that can be "
                     "iterated only once; pass Batches(...), a DataLoader or a list"
                 )
-            self.epoch, self.batch, self.epoch_rng = self.epoch + 1, 0, torch.get_rng_state()
+            self.epoch, self.batch, self.epoch_rng = self.epoch + 1, 0, self._random_state()
 
-    def _after(self, info: Info) -> None:
+    def _random_state(self) -> dict[str, torch.Tensor]:
+        """State of torch's generator, and of the loader's own if it has one."""
+        generator = getattr(self.train, "generator", None)
+        own = {"loader_rng": generator.get_state()} if isinstance(generator, torch.Generator) else {}
+        return {"rng": torch.get_rng_state()} | own
+
+    def _set_random_state(self, state: Mapping[str, torch.Tensor]) -> None:
+        torch.set_rng_state(state["rng"])
+        if "loader_rng" in state:
+            self.train.generator.set_state(state["loader_rng"])  # type: ignore[attr-defined]
+
+    def _after(self, info: Info, last: bool) -> None:
         """What follows a step: samples, callbacks, evaluation, checkpoint."""
         self.losses[0] += info.loss
         self.losses[1] += 1
@@ -183,25 +229,33 @@ class _Loop:
             self.bank.collect(self.sampler, info)
         for callback in self.callbacks:
             callback(self.sampler, info)
-        if self.evaluate_every and self.done % self.evaluate_every == 0:
+        if last or (self.evaluate_every and self.done % self.evaluate_every == 0):
             self._record(info)
         if self.done % self.save_every == 0:
             self._save()
 
     def _record(self, info: Info) -> None:
-        """Evaluate and add a line to the history, unless this step has one."""
-        if not self.losses[1]:
-            return
+        """Evaluate and add a line to the history."""
         values = {"loss": self.losses[0] / self.losses[1], "sigma": info.sigma, "inclusion": info.inclusion}
         record: Record = {"step": info.step} | {k: v for k, v in values.items() if not math.isnan(v)}
         record["sparsity"] = info.sparsity
         if self.evaluate is not None:
-            record |= {k: float(v) for k, v in _in_eval_mode(self.sampler.model, self.evaluate).items()}
+            record |= self._evaluated(self.evaluate, taken=set(record))
         self.losses = [0.0, 0]
         self.history.append(record)
         if self.run is not None:
             with open(self.run / HISTORY, "a") as file:
                 file.write(json.dumps(record) + "\n")
+
+    def _evaluated(self, evaluate: Evaluate, taken: set[str]) -> Record:
+        with evaluating(self.sampler.model):
+            values = evaluate(self.sampler.model)
+        if not isinstance(values, Mapping) or taken & values.keys():
+            raise TypeError(
+                f"evaluate must return a dictionary of numbers, with other names than {', '.join(sorted(taken))}; "
+                f"got {values!r}"
+            )
+        return {name: float(value) for name, value in values.items()}
 
     def _open(self, run: Path) -> None:
         """Begin a new run in the folder, or take up the one that is there."""
@@ -217,7 +271,6 @@ class _Loop:
                 f"{run} has no checkpoint, but a history or posterior samples of another run are in the way: "
                 "choose another folder or remove them"
             )
-        run.mkdir(parents=True, exist_ok=True)
         history.touch()
         self._save()
 
@@ -229,16 +282,20 @@ class _Loop:
                     f"the run in {run} was started with {name} = {meta['settings'].get(name)}, now it is {now}: "
                     "resume with the same settings, or choose another folder"
                 )
-        self.rng, self.epoch_rng = tensors.pop("rng"), tensors.pop("epoch_rng")
+        names = self._random_state().keys()
+        self.rng = {name: tensors.pop(name) for name in names}
+        self.epoch_rng = {name: tensors.pop(f"epoch_{name}") for name in names}
         self.sampler.load_state_dict(meta["sampler"] | {"tensors": tensors})
         self.begin, self.epoch, self.batch = meta["begin"], meta["epoch"], meta["batch"]
         self.losses = meta["losses"]
         self.saved = self.sampler.steps
         if self.bank is not None:
             self.bank.rewind(self.sampler.steps, meta["samples"])
-        lines = (run / HISTORY).read_bytes()
+        lines = (run / HISTORY).read_bytes() if (run / HISTORY).exists() else b""
         if len(lines) < meta["history_bytes"]:
-            raise CheckpointError(f"{run / HISTORY} is shorter than when the checkpoint was saved: restore it")
+            raise CheckpointError(
+                f"{run / HISTORY} is missing or shorter than when the checkpoint was saved: restore it"
+            )
         os.truncate(run / HISTORY, meta["history_bytes"])
         self.history = [json.loads(line) for line in lines[: meta["history_bytes"]].splitlines()]
 
@@ -247,7 +304,8 @@ class _Loop:
         if self.run is None or self.saved == self.sampler.steps:
             return
         state = self.sampler.state_dict()
-        tensors = state.pop("tensors") | {"rng": torch.get_rng_state(), "epoch_rng": self.epoch_rng}
+        tensors = state.pop("tensors") | self._random_state()
+        tensors |= {f"epoch_{name}": value for name, value in self.epoch_rng.items()}
         with open(self.run / HISTORY, "rb") as file:
             os.fsync(file.fileno())
             history_bytes = file.seek(0, os.SEEK_END)
@@ -278,19 +336,7 @@ class _Loop:
         loader = (
             repr(self.train) if isinstance(self.train, Batches) else f"{type(self.train).__name__} of {self.length}"
         )
-        return self.sampler.settings() | {"loader": loader, "save_every": str(self.save_every)}
-
-
-def _in_eval_mode(model: nn.Module, evaluate: Evaluate) -> Mapping[str, float]:
-    """Call ``evaluate`` without gradients; every module then returns to the mode it was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            return evaluate(model)
-    finally:
-        for module, training in modes:
-            module.training = training
+        return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)}
 
 
 def _check_arguments(
@@ -305,20 +351,30 @@ def _check_arguments(
         ("evaluate_every", evaluate_every),
         ("save_every", save_every),
     ):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value!r}")
+        if value is not None:
+            as_count(value, name, low=1)
     if not isinstance(train, Iterable):
         raise TypeError(f"train must be an iterable of batches such as Batches(x, y, batch_size=64), got {train!r}")
-    length = len(train) if isinstance(train, Sized) else None
+    try:
+        length = len(train)  # type: ignore[arg-type]
+    except TypeError:  # no length, or a DataLoader over an iterable data set
+        length = None
     if length == 0:
         raise ValueError("the loader is empty: it has no batches")
     return length
 
 
-def _check_pruning(sampler: Sampler, total: int | None) -> None:
+def _check_pruning(sampler: Sampler, bank: PosteriorBank | None, total: int | None) -> None:
     plan = sampler.pruning
-    if plan is not None and total is not None and sampler.steps + total < plan.end:
+    if plan is None:
+        return
+    if total is not None and sampler.steps + total < plan.end:
         raise ValueError(
             f"pruning ends at step {plan.end}, but the run stops at step {sampler.steps + total}: the finished model "
             f"would miss the target of {plan.target:.0%} zeros. Use Pruning(end=...) within the run, or more steps."
+        )
+    if bank is not None and bank.burn_in + bank.thin <= plan.end:
+        warn(
+            f"the bank takes its first sample at step {bank.burn_in + bank.thin}, before pruning ends at step "
+            f"{plan.end}: its samples mix denser and sparser models. Use PosteriorBank(burn_in={plan.end})."
         )

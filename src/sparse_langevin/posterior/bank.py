@@ -6,7 +6,7 @@ name and renamed, so a crash loses at most the sample being written.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from sparse_langevin.evaluation import evaluating
 from sparse_langevin.files import write_atomically
 from sparse_langevin.likelihoods import call_model
 from sparse_langevin.sampler import Info, Sampler
@@ -75,20 +76,24 @@ class PosteriorBank:
         self.thin, self.burn_in = thin, burn_in
         self.folder = Path(folder) if folder is not None else None
         self._memory: list[Sample] = []
+        self._opened = False
+
+    def __repr__(self) -> str:
+        return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in})"
 
     def collect(self, sampler: Sampler, info: Info) -> None:
         """Take a sample if one is due after this step."""
         if info.step <= self.burn_in or (info.step - self.burn_in) % self.thin:
             return
-        parameters = sampler.flat.views(sampler.flat.vector.detach().clone())
+        parameters = sampler.flat.views(sampler.flat.vector.detach().cpu().clone())
         sample = Sample(info.step, info.step_size, sampler.sigma, parameters)
         if self.folder is None:
             self._memory.append(sample)
         else:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._open(self.folder, info.step)
             # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
             meta = {"sample": json.dumps({"step": sample.step, "weight": sample.weight, "sigma": sample.sigma})}
-            data = save({n: t.cpu().contiguous().clone() for n, t in parameters.items()}, metadata=meta)
+            data = save({n: t.contiguous().clone() for n, t in parameters.items()}, metadata=meta)
             write_atomically(self.folder / f"sample-{sample.step:09d}.safetensors", data)
 
     def __len__(self) -> int:
@@ -102,24 +107,42 @@ class PosteriorBank:
 
     def rewind(self, step: int, expected: int) -> None:
         """Forget samples taken after ``step``; a run that resumes there will take them again."""
-        self._memory = [sample for sample in self._memory if sample.step <= step]
-        for path in self._files():
-            if int(path.stem.split("-")[1]) > step:
-                path.unlink()
-        if len(self) != expected:
+        kept = sum(_step_of(path) <= step for path in self._files())
+        if kept != expected:
             raise RuntimeError(
-                f"the posterior bank holds {len(self)} samples up to step {step}, but the checkpoint was saved with "
-                f"{expected}: restore the missing files in {self.folder or 'memory'} or start the run in a new folder"
+                f"the posterior bank in {self.folder} holds {kept} samples up to step {step}, but the checkpoint was "
+                f"saved with {expected}: give the bank of this run, restore its files, or start the run in a new folder"
             )
+        for path in self._files():
+            if _step_of(path) > step:
+                path.unlink()
 
-    @torch.no_grad()
-    def predict(self, model: nn.Module, inputs: object) -> Prediction:
-        """Average the model's output over the samples; memory does not grow with their number."""
+    def predict(
+        self, model: nn.Module, inputs: object, *, transform: Callable[[Tensor], Tensor] | None = None
+    ) -> Prediction:
+        """Average the model's output over the samples, in eval mode; memory does not grow with their number.
+
+        Parameters
+        ----------
+        model
+            The model that was sampled.
+        inputs
+            A tensor, a tuple of positional or a mapping of named inputs.
+        transform
+            Applied to each output before averaging, such as a softmax for classification.
+        """
+        with evaluating(model):
+            return self._average(model, inputs, transform)
+
+    def _average(self, model: nn.Module, inputs: object, transform: Callable[[Tensor], Tensor] | None) -> Prediction:
+        device = next(model.parameters()).device
         total = 0.0
         mean = square = None
         noise = 0.0
         for sample in self:
-            output = call_model(lambda *a, s=sample, **k: functional_call(model, s.parameters, a, k), inputs).double()
+            parameters = {name: value.to(device) for name, value in sample.parameters.items()}
+            output = call_model(lambda *a, p=parameters, **k: functional_call(model, p, a, k), inputs)
+            output = (output if transform is None else transform(output)).double()
             total += sample.weight
             if mean is None or square is None:
                 mean, square = torch.zeros_like(output), torch.zeros_like(output)
@@ -129,12 +152,28 @@ class PosteriorBank:
                 square += sample.weight * change * (output - mean)
             noise += sample.weight * sample.sigma**2
         if mean is None or square is None or total == 0:
-            raise ValueError("the posterior bank is empty: run the sampler for longer than burn_in + thin steps")
+            raise ValueError(
+                "the posterior bank has no samples of positive weight: run the sampler for longer than burn_in + thin "
+                "steps, with step sizes above zero"
+            )
         dtype = next(model.parameters()).dtype
         return Prediction(mean.to(dtype), (square / total).clamp_(min=0).sqrt().to(dtype), (noise / total) ** 0.5)
 
     def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("sample-*.safetensors")) if self.folder is not None else []
+        return sorted(self.folder.glob("sample-*.safetensors"), key=_step_of) if self.folder is not None else []
+
+    def _open(self, folder: Path, step: int) -> None:
+        """Before the first sample: insist that the folder has no later ones, which must be another run's."""
+        if self._opened:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(_step_of(path) >= step for path in self._files()):
+            raise ValueError(f"{folder} already holds samples of another run: choose another folder or empty it")
+        self._opened = True
+
+
+def _step_of(path: Path) -> int:
+    return int(path.stem.removeprefix("sample-"))
 
 
 def _read_sample(path: Path) -> Sample:
