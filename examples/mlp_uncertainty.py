@@ -11,12 +11,10 @@ middle of the gap. Drawn: the posterior mean, with one and two standard deviatio
 Run: python examples/mlp_uncertainty.py [--out FOLDER]
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from sparse_langevin import Batches, GaussianLikelihood, PosteriorBank, RMSprop, fit, psgld
@@ -76,9 +74,22 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
     model, bank = sample(x, y, seed)
     g = np.linspace(-5, 5, 201)
     P = bank.predict(model, column(g))
-    s = P.std[:, 0].numpy(); m = P.mean[:, 0].numpy()
-    w = list(bank); k = len(w)//CHAINS
-    o = torch.stack([torch.func.functional_call(model, q.parameters, (column(np.zeros(1)),))[0,0].detach() for q in w]).view(CHAINS, k)
-    inn=(np.abs(g)>1)&(np.abs(g)<3)
-    print(seed, "in/gap", score(model, bank, x_test, y_test), score(model, bank, x_gap, y_gap), f"n.std {P.noise_std:.3f} sd in {s[inn].mean():.3f} gap0 {s[100]:.3f} +-4 {s[20]:.2f} {s[180]:.2f} zgap {(np.abs(m-truth(g))/s)[np.abs(g)<=1].max():.2f} zall {(np.abs(m-truth(g))/s)[10:-10].max():.2f}", o.mean(1).numpy().round(2), o.std(1).numpy().round(2), flush=True)
+    s = P.std[:, 0].numpy()
+    m = P.mean[:, 0].numpy()
+    w = list(bank)
+    k = len(w) // CHAINS
+    o = torch.stack(
+        [torch.func.functional_call(model, q.parameters, (column(np.zeros(1)),))[0, 0].detach() for q in w]
+    ).view(CHAINS, k)
+    inn = (np.abs(g) > 1) & (np.abs(g) < 3)
+    print(
+        seed,
+        "in/gap",
+        score(model, bank, x_test, y_test),
+        score(model, bank, x_gap, y_gap),
+        f"n.std {P.noise_std:.3f} sd in {s[inn].mean():.3f} gap0 {s[100]:.3f} +-4 {s[20]:.2f} {s[180]:.2f} zgap {(np.abs(m - truth(g)) / s)[np.abs(g) <= 1].max():.2f} zall {(np.abs(m - truth(g)) / s)[10:-10].max():.2f}",
+        o.mean(1).numpy().round(2),
+        o.std(1).numpy().round(2),
+        flush=True,
+    )
     return g, m, s, P.noise_std, x, y

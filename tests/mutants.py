@@ -117,8 +117,8 @@ FAULTS = [
     Fault("omega above 1 not capped", "health.py", "if not initial > 1:", "if True:"),
     Fault("damaged state accepted", "checkpoint.py", 'manifest["state_sha256"] != sha256(state)', "False"),
     Fault("checkpoint written in place", "checkpoint.py", 'f"{TEMPORARY}{final.name}"', "f'{final.name}'"),
-    Fault("random state not restored", "training.py", "torch.set_rng_state(self.rng)", "pass"),
-    Fault("history not cut back", "training.py", 'os.truncate(run / HISTORY, meta["history_bytes"])', "pass"),
+    Fault("random state not restored", "training.py", "self._set_random_state(self.rng)", "pass"),
+    Fault("history not cut back", "runs.py", "os.truncate(self._history, length)", "pass"),
     Fault("the same order every epoch", "batches.py", "* 1_000_000_007 + self.epoch", "* 1_000_000_007"),
     Fault(
         "samples of equal weight",

@@ -10,6 +10,7 @@ ROOT = Path(sparse_langevin.__file__).parent
 LAYERS = [
     {"schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation"},
     {"checkpoint", "darcy"},
+    {"runs"},
     {"likelihoods", "priors", "preconditioners", "pruning"},
     {"curvature", "checks", "health"},
     {"kernels"},

@@ -54,6 +54,8 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], meta
         write_synced(temporary / STATE, state)
         write_synced(temporary / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
         sync_folder(temporary)
+        if final.exists():
+            shutil.rmtree(final)
         os.rename(temporary, final)
     except OSError as error:  # a full disk: give the space back; earlier checkpoints are untouched
         shutil.rmtree(temporary, ignore_errors=True)

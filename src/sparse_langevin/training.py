@@ -1,21 +1,13 @@
 """The training loop: batches, evaluation, progress, checkpoints, signals.
 
-`fit` drives a sampler over a loader. With a run folder it saves checkpoints, and the same call made again goes
-on where it stopped, bit for bit: data order, noise, latent variables, mask, history and posterior bank. A run folder
-holds
-
-    checkpoints/step-NNNNNNNNN/   the last two, see `checkpoint`
-    history.jsonl                 one line per evaluation
+`fit` drives a sampler over a loader. With a run folder (see `runs`) it saves checkpoints, and the same call made again
+goes on where it stopped, bit for bit: data order, noise, latent variables, mask, history and posterior bank.
 """
 
-import fcntl
-import json
 import logging
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any
@@ -24,29 +16,20 @@ import torch
 from torch import nn
 
 from sparse_langevin.batches import Batches, move
-from sparse_langevin.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    checkpoints,
-    load_checkpoint,
-    save_checkpoint,
-    step_of,
-)
+from sparse_langevin.checkpoint import Checkpoint
 from sparse_langevin.checks import as_count
 from sparse_langevin.evaluation import evaluating
 from sparse_langevin.health import warn
 from sparse_langevin.interrupts import Interrupted, deferred_signals
 from sparse_langevin.posterior import PosteriorBank
 from sparse_langevin.progress import progress_bar
+from sparse_langevin.runs import Record, RunFolder
 from sparse_langevin.sampler import Info, Sampler
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINTS, HISTORY = "checkpoints", "history.jsonl"
-
 Callback = Callable[[Sampler, Info], None]
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
-Record = dict[str, float]
 
 
 def fit(
@@ -98,8 +81,12 @@ def fit(
     loop = _Loop(sampler, train, steps, epochs, evaluate, evaluate_every, tuple(callbacks), bank, run, save_every)
     # Without a run folder there is nothing to save, but a step is still not torn apart by Ctrl-C.
     held = (SIGTERM, SIGINT) if run is not None else (SIGINT,)
-    with loop.lock(), progress_bar(loop.total, progress) as advance, deferred_signals(*held) as pending:
-        loop.go(advance, pending)
+    with ExitStack() as stack:
+        if loop.folder is not None:
+            stack.enter_context(loop.folder.locked())
+            loop.open(loop.folder)
+        advance = stack.enter_context(progress_bar(loop.total, progress))
+        loop.go(advance, stack.enter_context(deferred_signals(*held)))
     return loop.history
 
 
@@ -131,32 +118,12 @@ class _Loop:
         self.losses: list[float] = [0.0, 0]  # sum and number since the last record
         self.history: list[Record] = []
         self.saved = -1
-        self.run = Path(run) if run is not None else None
+        self.folder = RunFolder(run, save_every) if run is not None else None
         _check_pruning(sampler, bank, self.total)
-        if self.run is not None and getattr(train, "persistent_workers", False):
+        if self.folder is not None and getattr(train, "persistent_workers", False):
             raise ValueError(
                 "a run cannot resume bit for bit with persistent_workers=True: make the DataLoader without"
             )
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the run folder for this process, and begin or resume the run in it."""
-        if self.run is None:
-            yield
-            return
-        self.run.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.run, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RuntimeError(
-                    f"another process is running in {self.run}: wait for it, or choose another folder"
-                ) from error
-            self._open(self.run)
-            yield
-        finally:
-            os.close(descriptor)
 
     @property
     def done(self) -> int:
@@ -172,10 +139,10 @@ class _Loop:
             self._after(info, last)
             advance(self.done, info)
             if (number := pending()) is not None and not last:
-                if self.run is None:
+                if self.folder is None:
                     raise KeyboardInterrupt
                 self._save()
-                stop = Interrupted(number, self.sampler.steps, self.run)
+                stop = Interrupted(number, self.sampler.steps, self.folder.path)
                 logger.warning("%s", stop)
                 raise stop
         if info is not None and self.losses[1]:  # epochs of unknown length: the last step was not known to be the last
@@ -243,9 +210,8 @@ class _Loop:
             record |= self._evaluated(self.evaluate, taken=set(record))
         self.losses = [0.0, 0]
         self.history.append(record)
-        if self.run is not None:
-            with open(self.run / HISTORY, "a") as file:
-                file.write(json.dumps(record) + "\n")
+        if self.folder is not None:
+            self.folder.append(record)
 
     def _evaluated(self, evaluate: Evaluate, taken: set[str]) -> Record:
         with evaluating(self.sampler.model):
@@ -257,58 +223,37 @@ class _Loop:
             )
         return {name: float(value) for name, value in values.items()}
 
-    def _open(self, run: Path) -> None:
+    def open(self, folder: RunFolder) -> None:
         """Begin a new run in the folder, or take up the one that is there."""
         if self.bank is not None and self.bank.folder is None:
             raise ValueError("a run that can resume needs its samples on disk: PosteriorBank(folder=...)")
-        saved = checkpoints(run / CHECKPOINTS)
-        if saved:
-            self._resume(run, load_checkpoint(saved[-1]))
-            return
-        history = run / HISTORY
-        if (history.exists() and history.stat().st_size) or (self.bank is not None and len(self.bank)):
-            raise ValueError(
-                f"{run} has no checkpoint, but a history or posterior samples of another run are in the way: "
-                "choose another folder or remove them"
-            )
-        history.touch()
-        self._save()
+        checkpoint = folder.latest(self._settings())
+        if checkpoint is not None:
+            self._resume(folder, checkpoint)
+        elif self.bank is not None and len(self.bank):
+            raise ValueError(f"samples of another run are in the way in {self.bank.folder}: choose another folder")
+        else:
+            self._save()
 
-    def _resume(self, run: Path, checkpoint: Checkpoint) -> None:
+    def _resume(self, folder: RunFolder, checkpoint: Checkpoint) -> None:
         meta, tensors = checkpoint.meta, dict(checkpoint.tensors)
-        for name, now in self._settings().items():
-            if meta["settings"].get(name) != now:
-                raise CheckpointError(
-                    f"the run in {run} was started with {name} = {meta['settings'].get(name)}, now it is {now}: "
-                    "resume with the same settings, or choose another folder"
-                )
         names = self._random_state().keys()
         self.rng = {name: tensors.pop(name) for name in names}
         self.epoch_rng = {name: tensors.pop(f"epoch_{name}") for name in names}
         self.sampler.load_state_dict(meta["sampler"] | {"tensors": tensors})
         self.begin, self.epoch, self.batch = meta["begin"], meta["epoch"], meta["batch"]
-        self.losses = meta["losses"]
-        self.saved = self.sampler.steps
+        self.losses, self.saved = meta["losses"], self.sampler.steps
         if self.bank is not None:
             self.bank.rewind(self.sampler.steps, meta["samples"])
-        lines = (run / HISTORY).read_bytes() if (run / HISTORY).exists() else b""
-        if len(lines) < meta["history_bytes"]:
-            raise CheckpointError(
-                f"{run / HISTORY} is missing or shorter than when the checkpoint was saved: restore it"
-            )
-        os.truncate(run / HISTORY, meta["history_bytes"])
-        self.history = [json.loads(line) for line in lines[: meta["history_bytes"]].splitlines()]
+        self.history = folder.cut_history(checkpoint)
 
     def _save(self) -> None:
-        """Write a checkpoint of this step, unless there is one; keep the last two."""
-        if self.run is None or self.saved == self.sampler.steps:
+        """Write a checkpoint of this step, unless there is one."""
+        if self.folder is None or self.saved == self.sampler.steps:
             return
         state = self.sampler.state_dict()
         tensors = state.pop("tensors") | self._random_state()
         tensors |= {f"epoch_{name}": value for name, value in self.epoch_rng.items()}
-        with open(self.run / HISTORY, "rb") as file:
-            os.fsync(file.fileno())
-            history_bytes = file.seek(0, os.SEEK_END)
         meta = {
             "settings": self._settings(),
             "sampler": state,
@@ -317,20 +262,9 @@ class _Loop:
             "batch": self.batch,
             "losses": self.losses,
             "samples": len(self.bank) if self.bank is not None else 0,
-            "history_bytes": history_bytes,
         }
-        folder = self.run / CHECKPOINTS
-        save_checkpoint(folder, self.sampler.steps, tensors, meta)
+        self.folder.save(self.sampler.steps, self.begin, tensors, meta)
         self.saved = self.sampler.steps
-        self._remove_old(folder)
-
-    def _remove_old(self, folder: Path) -> None:
-        """Keep the newest checkpoint and the regular one before it, whatever interruptions saved in between."""
-        *older, _ = checkpoints(folder)
-        regular = [p for p in older if (step_of(p) - self.begin) % self.save_every == 0]
-        for path in older:
-            if path not in regular[-1:]:
-                shutil.rmtree(path)
 
     def _settings(self) -> dict[str, str]:
         loader = (
