@@ -106,9 +106,8 @@ def draw(path: Path, history, inclusion, zeros) -> None:
     )
     left.set(xlabel="step", ylabel="share", ylim=(0, 1.02), title="Accuracy holds while nine weights in ten go")
     left.legend(frameon=False, loc="center right")
-    for name, rho in inclusion.items():
-        kept = rho.flatten().topk(zeros[name][1] - zeros[name][0]).values
-        right.hist(kept.numpy(), bins=40, range=(0, 1), histtype="step", linewidth=1.5, label=name)
+    kept = [rho.flatten().topk(zeros[name][1] - zeros[name][0]).values.numpy() for name, rho in inclusion.items()]
+    right.hist(kept, bins=10, range=(0, 1), label=list(inclusion))
     right.set(xlabel="inclusion probability", ylabel="weights", yscale="log", title="The most included tenth, by layer")
     right.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ N, P, EFFECTS = 200, 50, (3.0, -2.0, 1.5, 1.0, 0.5)
 
 
 def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return standardised predictors, responses with noise of variance 1, and the true coefficients."""
+    """Return predictors of unit variance, responses with noise of variance 1, and the true coefficients."""
     rng = np.random.default_rng(seed)
     correlation = 0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))
     x = rng.multivariate_normal(np.zeros(P), correlation, size=N + 1000)
@@ -47,7 +47,7 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
         GaussianLikelihood(),
         num_data=N,
         step_size=2e-3,
-        prior=SpikeSlab(v0=0.05),  # about 1/sqrt(N): what the data can tell from zero
+        prior=SpikeSlab(v0=0.5 / N**0.5),  # half a standard error: what the data cannot tell from zero
         dense_prior=GaussianPrior(10.0),  # of the intercept
         seed=seed,
     )

@@ -8,6 +8,9 @@ one bank of samples: where they agree, it is because of the data. The noise leve
 Printed: error and coverage on new observations, where there were data and in the gap. Drawn: the posterior mean, with
 one and two standard deviations.
 
+The bands are those of four short chains with finite steps. Against long runs of Hamiltonian Monte Carlo they have the
+right shape, but tend to be too wide where there are data and too narrow in the gap.
+
 Run: python examples/mlp_uncertainty.py [--out FOLDER]
 """
 

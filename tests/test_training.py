@@ -177,6 +177,15 @@ def test_bank_collects_and_predicts(tmp_path):
         torch.testing.assert_close(prediction.total_std, (variance + noise).sqrt())
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_chains_share_a_bank(on_disk, tmp_path):
+    bank = PosteriorBank(thin=5, folder=tmp_path if on_disk else None)
+    for chain in (0, 1):
+        fit(make(chain=chain), loader(), steps=20, bank=bank)
+    assert [(s.chain, s.step) for s in bank] == [(c, k) for c in (0, 1) for k in (5, 10, 15, 20)]
+    assert bank.count(1) == 4
+
+
 def test_empty_banks_and_damaged_samples(tmp_path):
     with pytest.raises(ValueError, match="no samples of positive weight"):
         PosteriorBank().predict(nn.Linear(3, 1), X)
@@ -371,7 +380,7 @@ def test_missing_samples_are_noticed(tmp_path):
         fit(make(), loader(), steps=steps, run=tmp_path, bank=bank)
 
     run(8)
-    (tmp_path / "samples/sample-000000004.safetensors").unlink()
+    (tmp_path / "samples/sample-000-000000004.safetensors").unlink()
     with pytest.raises(RuntimeError, match="holds 3 samples up to step 8, but the checkpoint was saved with 4"):
         run(12)
 

@@ -230,7 +230,7 @@ class _Loop:
         checkpoint = folder.latest(self._settings())
         if checkpoint is not None:
             self._resume(folder, checkpoint)
-        elif self.bank is not None and len(self.bank):
+        elif self.bank is not None and self.bank.count(self.sampler.chain):
             raise ValueError(f"samples of another run are in the way in {self.bank.folder}: choose another folder")
         else:
             self._save()
@@ -244,7 +244,7 @@ class _Loop:
         self.begin, self.epoch, self.batch = meta["begin"], meta["epoch"], meta["batch"]
         self.losses, self.saved = meta["losses"], self.sampler.steps
         if self.bank is not None:
-            self.bank.rewind(self.sampler.steps, meta["samples"])
+            self.bank.rewind(self.sampler.chain, self.sampler.steps, meta["samples"])
         self.history = folder.cut_history(checkpoint)
 
     def _save(self) -> None:
@@ -261,7 +261,7 @@ class _Loop:
             "epoch": self.epoch,
             "batch": self.batch,
             "losses": self.losses,
-            "samples": len(self.bank) if self.bank is not None else 0,
+            "samples": self.bank.count(self.sampler.chain) if self.bank is not None else 0,
         }
         self.folder.save(self.sampler.steps, self.begin, tensors, meta)
         self.saved = self.sampler.steps

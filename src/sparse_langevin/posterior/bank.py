@@ -26,6 +26,7 @@ from sparse_langevin.sampler import Info, Sampler
 class Sample:
     """One posterior sample: named parameters, their noise level and their weight in averages."""
 
+    chain: int
     step: int
     weight: float
     sigma: float
@@ -76,7 +77,7 @@ class PosteriorBank:
         self.thin, self.burn_in = thin, burn_in
         self.folder = Path(folder) if folder is not None else None
         self._memory: list[Sample] = []
-        self._opened = False
+        self._opened: set[int] = set()
 
     def __repr__(self) -> str:
         return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in})"
@@ -86,15 +87,16 @@ class PosteriorBank:
         if info.step <= self.burn_in or (info.step - self.burn_in) % self.thin:
             return
         parameters = sampler.flat.views(sampler.flat.vector.detach().cpu().clone())
-        sample = Sample(info.step, info.step_size, sampler.sigma, parameters)
+        sample = Sample(sampler.chain, info.step, info.step_size, sampler.sigma, parameters)
         if self.folder is None:
             self._memory.append(sample)
         else:
-            self._open(self.folder, info.step)
+            self._open(self.folder, sample)
             # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
-            meta = {"sample": json.dumps({"step": sample.step, "weight": sample.weight, "sigma": sample.sigma})}
+            fields = {"chain": sample.chain, "step": sample.step, "weight": sample.weight, "sigma": sample.sigma}
+            meta = {"sample": json.dumps(fields)}
             data = save({n: t.contiguous().clone() for n, t in parameters.items()}, metadata=meta)
-            write_atomically(self.folder / f"sample-{sample.step:09d}.safetensors", data)
+            write_atomically(self.folder / f"sample-{sample.chain:03d}-{sample.step:09d}.safetensors", data)
 
     def __len__(self) -> int:
         return len(self._memory) if self.folder is None else len(self._files())
@@ -105,16 +107,20 @@ class PosteriorBank:
         else:
             yield from map(_read_sample, self._files())
 
-    def rewind(self, step: int, expected: int) -> None:
-        """Forget samples taken after ``step``; a run that resumes there will take them again."""
-        kept = sum(_step_of(path) <= step for path in self._files())
+    def count(self, chain: int) -> int:
+        """Number of samples of one chain."""
+        return sum(sample.chain == chain for sample in self._memory) + len(self._files(chain))
+
+    def rewind(self, chain: int, step: int, expected: int) -> None:
+        """Forget a chain's samples taken after ``step``; a run that resumes there will take them again."""
+        kept = sum(_place(path)[1] <= step for path in self._files(chain))
         if kept != expected:
             raise RuntimeError(
                 f"the posterior bank in {self.folder} holds {kept} samples up to step {step}, but the checkpoint was "
                 f"saved with {expected}: give the bank of this run, restore its files, or start the run in a new folder"
             )
-        for path in self._files():
-            if _step_of(path) > step:
+        for path in self._files(chain):
+            if _place(path)[1] > step:
                 path.unlink()
 
     def predict(
@@ -159,21 +165,25 @@ class PosteriorBank:
         dtype = next(model.parameters()).dtype
         return Prediction(mean.to(dtype), (square / total).clamp_(min=0).sqrt().to(dtype), (noise / total) ** 0.5)
 
-    def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("sample-*.safetensors"), key=_step_of) if self.folder is not None else []
+    def _files(self, chain: int | None = None) -> list[Path]:
+        """Files of all chains or of one, by chain and step."""
+        found = self.folder.glob("sample-*-*.safetensors") if self.folder is not None else ()
+        return sorted((path for path in found if chain in (None, _place(path)[0])), key=_place)
 
-    def _open(self, folder: Path, step: int) -> None:
-        """Before the first sample: insist that the folder has no later ones, which must be another run's."""
-        if self._opened:
+    def _open(self, folder: Path, sample: Sample) -> None:
+        """Before a chain's first sample: insist that the folder has no later ones, which must be another run's."""
+        if sample.chain in self._opened:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        if any(_step_of(path) >= step for path in self._files()):
+        if any(_place(path)[1] >= sample.step for path in self._files(sample.chain)):
             raise ValueError(f"{folder} already holds samples of another run: choose another folder or empty it")
-        self._opened = True
+        self._opened.add(sample.chain)
 
 
-def _step_of(path: Path) -> int:
-    return int(path.stem.removeprefix("sample-"))
+def _place(path: Path) -> tuple[int, int]:
+    """Chain and step in a file's name."""
+    _, chain, step = path.stem.split("-")
+    return int(chain), int(step)
 
 
 def _read_sample(path: Path) -> Sample:
@@ -185,4 +195,4 @@ def _read_sample(path: Path) -> Sample:
         raise RuntimeError(
             f"posterior sample {path} is damaged ({error}): delete the file to go on without it"
         ) from error
-    return Sample(meta["step"], meta["weight"], meta["sigma"], parameters)
+    return Sample(**meta, parameters=parameters)
