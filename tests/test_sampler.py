@@ -400,6 +400,18 @@ def test_missing_spread_warns_once():
     assert warned(lambda: [optimiser.step(X, Y) for _ in range(101)])[0] == []
 
 
+def test_collapse_into_the_spike_warns_once():
+    """The paper's rule for delta and a wide spike take every weight; the defaults do not."""
+
+    def run(**prior):
+        sampler = make(nn.Linear(3, 1), step_size=1e-3, prior=SpikeSlab(**prior), preconditioner=RMSprop(alpha=0.999))
+        messages, _ = warned(lambda: [sampler.step(X, Y) for _ in range(10_001)])
+        return [m for m in messages if "in the spike" in m]
+
+    assert len(run(v0=2.0, v1=1000.0, delta_update="mode")) == 1
+    assert run() == []
+
+
 def test_warnings_point_at_the_user():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

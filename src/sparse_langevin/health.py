@@ -7,7 +7,7 @@ import dataclasses
 import math
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from torch import Tensor
 
@@ -84,6 +84,19 @@ class HealthMonitor:
                 "samples by 10 % and more. Use a larger alpha (0.999, or a schedule towards 1), a larger step size, or "
                 "RMSprop(correction='auto')."
             )
+
+    def check_collapse(self, step: int, included: Mapping[str, float]) -> None:
+        """Warn when less than half a weight of a layer is expected in the slab: the prior has taken them all."""
+        if step != CHECK_STEPS[-1]:  # weights may need long to leave the spike
+            return
+        for name, expected in included.items():
+            if expected < 0.5:
+                warn(
+                    f"after {step} steps every weight of layer {name!r} is in the spike (expected number in the slab "
+                    f"{expected:.2g}). If something should be selected there, use a smaller v0, standardise the "
+                    "inputs, or start in the slab: SpikeSlab(delta=0.99, b=1.0)."
+                )
+                return
 
     def check_spread(self, step: int, drift_square: float, noise_square: float, beta: Tensor) -> None:
         """Warn when a thousand steps of noise would hardly move the weights (unless they are running away)."""

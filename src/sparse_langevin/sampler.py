@@ -191,7 +191,7 @@ class Sampler:
         if self.pruning is not None and self.pruning.due(k):
             self._prune(self.pruning)
         self.steps = k
-        self._check_health(scalars, total)
+        self._check_health(scalars, sums, total)
         return Info(
             step=k,
             loss=loss,
@@ -351,7 +351,10 @@ class Sampler:
         assert self.keep is not None
         self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self.flat.blocks if b.sparse}
 
-    def _check_health(self, scalars: kernels.StepScalars, total: kernels.Sums) -> None:
+    def _check_health(
+        self, scalars: kernels.StepScalars, sums: Mapping[str, kernels.Sums], total: kernels.Sums
+    ) -> None:
+        self._health.check_collapse(self.steps, {name: sums[name].rho for name in self.delta})
         if math.isinf(scalars.tau) or scalars.step_size < 0.01 * self._step_size(1):
             return  # an optimiser, or the end of an annealed schedule
         self._health.check_spread(self.steps, total.drift, total.noise, self.flat.vector)
