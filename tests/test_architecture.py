@@ -8,15 +8,16 @@ import sparse_langevin
 ROOT = Path(sparse_langevin.__file__).parent
 # A module may import only from layers above its own line.
 LAYERS = [
-    {"schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation"},
+    {"schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation", "progress"},
     {"checkpoint", "darcy"},
     {"runs"},
     {"likelihoods", "priors", "preconditioners", "pruning"},
     {"curvature", "checks", "health"},
     {"kernels"},
     {"sampler"},
-    {"algorithms", "posterior", "progress"},
+    {"algorithms", "posterior"},
     {"training"},
+    {"cli"},
 ]
 
 

@@ -1,5 +1,6 @@
 """Files that are never half-written: synchronised to disk, then renamed into place."""
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -16,11 +17,28 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file as a whole: whoever reads it sees the old or the new contents."""
+    """Replace a file as a whole: whoever reads it sees the old or the new contents, also when the disk is full."""
     temporary = path.with_name(TEMPORARY + path.name)
-    write_synced(temporary, data)
-    os.replace(temporary, path)
+    try:
+        write_synced(temporary, data)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     sync_folder(path.parent)
+
+
+def write_new(path: Path, data: bytes, *, overwrite: bool = False) -> None:
+    """Write a whole file for a user, who has to say so if one that exists is to be replaced."""
+    require_new(path, overwrite=overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, data)
+
+
+def require_new(path: Path, *, overwrite: bool = False) -> None:
+    """Raise if there is a file that nobody has asked to replace."""
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise FileExistsError(errno.EEXIST, "it exists: choose another name or delete it", str(path))
 
 
 def sync_folder(folder: Path) -> None:

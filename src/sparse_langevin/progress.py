@@ -1,25 +1,34 @@
-"""A progress bar for long runs; silent when the output is not a terminal."""
+"""A progress bar for long work, with rate and time left; silent when the output is not a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-from sparse_langevin.sampler import Info
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 
 @contextmanager
-def progress_bar(total: int | None, show: bool | None) -> Iterator[Callable[[int, Info], None]]:
-    """Yield a function of (steps done, info) that moves the bar."""
+def progress_bar(total: int | None, show: bool | None, unit: str = "step") -> Iterator[Callable[[int, str], None]]:
+    """Yield a function of (units done, what to say) that moves the bar; ``show=None`` shows it on a terminal."""
     console = Console(stderr=True)
     if not (console.is_terminal if show is None else show):
-        yield lambda done, info: None
+        yield lambda done, text: None
         return
     columns = (
-        TextColumn("step"),
+        TextColumn(unit),
         MofNCompleteColumn(),
         BarColumn(bar_width=24),
+        _Rate(),
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
         TextColumn("left"),
@@ -27,9 +36,11 @@ def progress_bar(total: int | None, show: bool | None) -> Iterator[Callable[[int
     )
     with Progress(*columns, console=console, refresh_per_second=4) as bar:
         task = bar.add_task("", total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=text)
 
-        def advance(done: int, info: Info) -> None:
-            text = f"loss {info.loss:.4g}  sigma {info.sigma:.3g}  sparsity {info.sparsity:.0%}"
-            bar.update(task, completed=done, description=text)
 
-        yield advance
+class _Rate(ProgressColumn):
+    """Units per second, over the last ones."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.4g}/s" if task.speed else "")

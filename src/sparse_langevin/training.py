@@ -130,14 +130,14 @@ class _Loop:
         """Steps of this run taken so far."""
         return self.sampler.steps - self.begin
 
-    def go(self, advance: Callable[[int, Info], None], pending: Callable[[], int | None]) -> None:
+    def go(self, advance: Callable[[int, str], None], pending: Callable[[], int | None]) -> None:
         """Run to the end, or until a signal asks to stop."""
         info = None
         for batch in self._stream():
             info = self.sampler.step(batch)
             last = self.total is not None and self.done >= self.total
             self._after(info, last)
-            advance(self.done, info)
+            advance(self.done, f"loss {info.loss:.4g}  sigma {info.sigma:.3g}  sparsity {info.sparsity:.0%}")
             if (number := pending()) is not None and not last:
                 if self.folder is None:
                     raise KeyboardInterrupt

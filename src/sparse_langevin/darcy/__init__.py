@@ -1,20 +1,25 @@
-"""Darcy flow: random permeability fields, a verified mixed finite element solver, error measures."""
+"""Darcy flow: random permeability fields, a verified mixed finite element solver, error measures, data sets."""
 
 from sparse_langevin.darcy.channels import Channels, ImageCrops, read_facies
 from sparse_langevin.darcy.datasets import DarcyData, Recipe, generate
 from sparse_langevin.darcy.errors import e1, e2, energy, mass_residual, pressure_error
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.kle import KLE
+from sparse_langevin.darcy.pictures import sample_figure
 from sparse_langevin.darcy.solver import Dirichlet, Neumann, Solution, Solver, solve
+from sparse_langevin.darcy.tensors import DarcyDataset, Normalisation
+from sparse_langevin.darcy.vtk import write_vti
 
 __all__ = [
     "KLE",
     "Channels",
     "DarcyData",
+    "DarcyDataset",
     "Dirichlet",
     "Grid",
     "ImageCrops",
     "Neumann",
+    "Normalisation",
     "Recipe",
     "Solution",
     "Solver",
@@ -25,5 +30,7 @@ __all__ = [
     "mass_residual",
     "pressure_error",
     "read_facies",
+    "sample_figure",
     "solve",
+    "write_vti",
 ]

@@ -10,11 +10,13 @@ Sample i is a pure function of (recipe, i): any worker may make it, in any order
 same call makes what is missing, and the finished folder has the same bytes whatever the number of workers.
 """
 
+import errno
 import functools
 import io
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -29,14 +31,16 @@ from threadpoolctl import threadpool_limits
 
 from sparse_langevin.darcy.channels import Channels, ImageCrops, read_facies
 from sparse_langevin.darcy.grid import Array, Grid
+from sparse_langevin.darcy.imported import ImportedArrays
 from sparse_langevin.darcy.kle import KLE
-from sparse_langevin.darcy.solver import Solver
-from sparse_langevin.files import TEMPORARY, sha256, write_atomically
+from sparse_langevin.darcy.solver import Solution, Solver
+from sparse_langevin.files import TEMPORARY, require_new, sha256, write_atomically, write_new
 
 logger = logging.getLogger(__name__)
 
 RECIPE, MANIFEST = "recipe.json", "manifest.json"
 ARRAYS = ("kappa", "velocity", "pressure", "mass_residual", "redraws", "test")
+FILE_SETTING = {"image": "image", "arrays": "file"}  # the setting that names a file of the user's, by kind
 
 
 @dataclass(frozen=True)
@@ -46,20 +50,21 @@ class Recipe:
     Parameters
     ----------
     kind
-        ``"kle"``, ``"channels"`` or ``"image"``.
+        ``"kle"``, ``"channels"``, ``"image"`` or ``"arrays"`` (a user's own fields, see `imported`).
     samples
         Number of samples; the last ``round(test_share * samples)`` are the test set.
     grid
         Where the fields live.
     settings
-        Keywords of `KLE`, `Channels` or `ImageCrops` (with ``image``, a path, instead of facies).
+        Keywords of `KLE`, `Channels` or `ImageCrops` (with ``image``, a path, instead of facies), or ``file``, the
+        path of the arrays.
     source
         The constant source of the flow problem; the sides are the paper's.
     seed, shard_size, test_share
         Of the samples, of the files, and of the split.
     """
 
-    kind: Literal["kle", "channels", "image"]
+    kind: Literal["kle", "channels", "image", "arrays"]
     samples: int
     grid: Grid = field(default_factory=lambda: Grid(50, 50))
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -69,8 +74,8 @@ class Recipe:
     shard_size: int = 100
 
     def __post_init__(self) -> None:
-        if self.kind not in ("kle", "channels", "image"):
-            raise ValueError(f"kind must be 'kle', 'channels' or 'image', got {self.kind!r}")
+        if self.kind not in ("kle", "channels", "image", "arrays"):
+            raise ValueError(f"kind must be 'kle', 'channels', 'image' or 'arrays', got {self.kind!r}")
         for name in ("samples", "shard_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
@@ -78,8 +83,9 @@ class Recipe:
             raise ValueError(f"test_share must lie in [0, 1), got {self.test_share!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer >= 0, got {self.seed!r}")
-        if self.kind == "image" and "image" not in self.settings:
-            raise ValueError("an image data set needs settings={'image': path, ...}")
+        file = FILE_SETTING.get(self.kind)
+        if file and file not in self.settings:
+            raise ValueError(f"a data set of kind {self.kind!r} needs settings={{{file!r}: path, ...}}")
 
     @property
     def shards(self) -> int:
@@ -92,31 +98,35 @@ class Recipe:
         return self.samples - round(self.test_share * self.samples)
 
     def as_json(self) -> dict[str, Any]:
-        """The recipe as JSON; an image counts by its contents, not by where it lies."""
+        """The recipe as JSON; a file of the user's counts by its contents, not by where it lies."""
         data = asdict(self) | {"settings": dict(self.settings)}
-        if self.kind == "image":
-            path = Path(self.settings["image"])
+        if name := FILE_SETTING.get(self.kind):
+            path = Path(self.settings[name])
             if not path.is_file():
-                raise ValueError(f"there is no image {path}")
-            data["settings"]["image"] = sha256(path.read_bytes())
+                raise ValueError(f"there is no file {path}")
+            data["settings"][name] = sha256(path.read_bytes())
         result: dict[str, Any] = json.loads(json.dumps(data, sort_keys=True))
         return result
 
-    def sampler(self) -> Callable[[np.random.Generator, bool], tuple[Array, int]]:
-        """A function (generator, test) -> (kappa, redraws)."""
+    def fields(self) -> KLE | Channels | ImageCrops | ImportedArrays:
+        """Where the permeability fields come from."""
         settings = dict(self.settings)
         try:
             if self.kind == "kle":
-                kle = KLE(self.grid, **settings)
-                return lambda rng, test: kle.sample(rng)
+                return KLE(self.grid, **settings)
             if self.kind == "channels":
-                channels = Channels(self.grid, **settings)
-                return lambda rng, test: channels.sample(rng)
-            facies = _read_facies(str(settings.pop("image")))
-            crops = ImageCrops(facies, self.grid, test_share=self.test_share, seed=self.seed, **settings)
-            return lambda rng, test: crops.sample(rng, test=test)
+                return Channels(self.grid, **settings)
+            if self.kind == "arrays":
+                return _read_arrays(self.grid, self.samples, Path(settings.pop("file")), **settings)
+            facies = _read_facies(Path(settings.pop("image")))
+            return ImageCrops(facies, self.grid, test_share=self.test_share, seed=self.seed, **settings)
         except TypeError as error:
             raise ValueError(f"unknown setting of a {self.kind!r} data set: {error}") from error
+
+    @property
+    def bytes(self) -> int:
+        """Size of the finished data set, up to the headers of its files."""
+        return self.samples * 8 * (2 * self.grid.cells + self.grid.edges)
 
 
 def generate(
@@ -144,8 +154,9 @@ def generate(
     """
     folder = Path(folder)
     if not (folder / MANIFEST).exists():
-        recipe.sampler()  # a bad recipe fails here, before anything is written
+        recipe.fields()  # a bad recipe fails here, before anything is written
         _claim(folder, recipe)
+        _require_space(folder, recipe)
         _make_missing(recipe, folder, workers, executor, progress or (lambda done, total: None))
         _write_manifest(recipe, folder)
     else:
@@ -203,22 +214,36 @@ class DarcyData:
                 parts.append(rows)
         return np.concatenate(parts)
 
-    def export_npz(self, path: str | Path) -> None:
+    def sample(self, index: int) -> tuple[Array, Solution]:
+        """Permeability and solution of one sample."""
+        if not 0 <= index < len(self):
+            raise ValueError(f"{self.folder} holds samples 0 to {len(self) - 1}, got {index}")
+        shard, row = divmod(index, int(self.recipe["shard_size"]))
+        with h5py.File(self.folder / _shard_name(shard), "r") as file:
+            kappa, velocity, pressure, residual = (file[name][row] for name in ARRAYS[:4])
+        return kappa, Solution(self.grid, velocity, pressure, float(residual))
+
+    def export_npz(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write all arrays to one compressed .npz file."""
+        require_new(Path(path), overwrite=overwrite)
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {name: self.array(name) for name in ARRAYS}
         np.savez_compressed(buffer, **arrays)
-        write_atomically(Path(path), buffer.getvalue())
+        write_new(Path(path), buffer.getvalue(), overwrite=overwrite)
 
 
 def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, Any]]:
     """Samples, each a pure function of the recipe and its index."""
-    draw, solver = recipe.sampler(), Solver(recipe.grid, source=recipe.source)
+    fields, solver = recipe.fields(), Solver(recipe.grid, source=recipe.source)
     for index in indices:
-        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([recipe.seed, index])))
         test = index >= recipe.first_test
-        kappa, redraws = draw(rng, test)
-        solution = solver.solve(kappa)
+        redraws, known = 0, None
+        if isinstance(fields, ImportedArrays):
+            kappa, known = fields.kappa[index], fields.solution(index, solver.source)
+        else:
+            rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([recipe.seed, index])))
+            kappa, redraws = fields.sample(rng, test=test) if isinstance(fields, ImageCrops) else fields.sample(rng)
+        solution = known or solver.solve(kappa)
         yield {
             "kappa": kappa,
             "velocity": solution.velocity,
@@ -229,7 +254,9 @@ def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, A
         }
 
 
-_read_facies = functools.lru_cache(maxsize=1)(read_facies)  # once per process: sorting a large image takes a second
+# Once per process: sorting a large image takes a second, checking large arrays too.
+_read_facies = functools.lru_cache(maxsize=1)(read_facies)
+_read_arrays = functools.lru_cache(maxsize=1)(ImportedArrays.read)
 
 
 def _make_shard(recipe: Recipe, shard: int, folder: str) -> int:
@@ -301,6 +328,18 @@ def _claim(folder: Path, recipe: Recipe) -> None:
         write_atomically(path, json.dumps(wanted, indent=1, sort_keys=True).encode())
     for leftover in folder.glob(f"{TEMPORARY}*"):
         leftover.unlink()
+
+
+def _require_space(folder: Path, recipe: Recipe) -> None:
+    """Fail before the work, not after half of it, when the disk is too small."""
+    there = sum(p.stat().st_size for p in folder.glob("shard-*.h5"))
+    free = shutil.disk_usage(folder).free
+    if recipe.bytes - there > free:
+        raise OSError(
+            errno.ENOSPC,
+            f"no disk space: {(recipe.bytes - there) / 1e6:.0f} MB are needed, {free / 1e6:.0f} MB are free",
+            str(folder),
+        )
 
 
 def _write_manifest(recipe: Recipe, folder: Path) -> None:

@@ -15,8 +15,9 @@ In a cell of large kappa a flux is a large number times a small difference, and 
 corrected by solving again with the remaining div u - f as the source, until that no longer helps.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from scipy import sparse
 
 from sparse_langevin.darcy.errors import mass_residual
 from sparse_langevin.darcy.grid import Array, Grid
+from sparse_langevin.darcy.vtk import write_vti
 
 Profile = float | ArrayLike | Callable[[Array], ArrayLike]
 SIDES = ("left", "right", "bottom", "top")
@@ -71,6 +73,12 @@ class Solution:
         """Velocity components at the cells' centres, each of shape (ny, nx)."""
         x, y = self.grid.centre_velocity(self.velocity)
         return x, y
+
+    def write_vti(self, path: str | Path, kappa: ArrayLike | None = None, *, overwrite: bool = False) -> None:
+        """Write pressure and velocity at the cells' centres, and kappa if it is given, for ParaView."""
+        fields: dict[str, ArrayLike] = {"pressure": self.pressure, "velocity": np.stack(self.centre_velocity())}
+        fields = fields if kappa is None else {"permeability": kappa, **fields}
+        write_vti(path, self.grid, fields, overwrite=overwrite)
 
 
 class Solver:
@@ -125,7 +133,7 @@ class Solver:
 
     def solve(self, kappa: ArrayLike) -> Solution:
         """Solve for one permeability field of shape (ny, nx)."""
-        field = _permeability(kappa, self.grid)
+        field = check_permeability(kappa, self.grid)
         k = field.reshape(-1, 1)
         if len(self._free):
             self._matrix.data = self._assembly @ k[:, 0]
@@ -147,6 +155,14 @@ class Solver:
         if self._pure_neumann:
             pressure -= pressure.mean()
         return Solution(self.grid, velocity, pressure, float(mass_residual(self.grid, velocity, self.source)))
+
+    def solve_many(self, kappas: Iterable[ArrayLike]) -> Iterator[Solution]:
+        """Solve one field after the other; an error names the field."""
+        for index, kappa in enumerate(kappas):
+            try:
+                yield self.solve(kappa)
+            except ValueError as error:
+                raise ValueError(f"sample {index}: {error}") from error
 
     def _velocity(self, k: Array, source: Array, known: Array, outflow: Array) -> tuple[Array, Array]:
         """Velocity and pressure for source integrals per cell, known multipliers and outward boundary fluxes."""
@@ -279,7 +295,8 @@ def _field(value: float | ArrayLike, grid: Grid, name: str) -> Array:
     return np.broadcast_to(data, grid.shape).copy()
 
 
-def _permeability(kappa: ArrayLike, grid: Grid) -> Array:
+def check_permeability(kappa: ArrayLike, grid: Grid) -> Array:
+    """Return one permeability field as an array, or raise if it does not fit the grid or is not positive."""
     field = np.asarray(kappa, dtype=float)
     if field.shape != grid.shape:
         raise ValueError(f"kappa must have shape (ny, nx) = {grid.shape}, got {field.shape}")

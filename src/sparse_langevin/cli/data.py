@@ -1,0 +1,202 @@
+"""Commands about data sets: generate, import, info, show, convert."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sparse_langevin import darcy
+from sparse_langevin.darcy.imported import read_arrays
+from sparse_langevin.darcy.summary import summary
+from sparse_langevin.files import require_new, write_new
+from sparse_langevin.progress import progress_bar
+
+generate = typer.Typer(help="Make a data set of permeability, velocity and pressure.", no_args_is_help=True)
+
+Out = Annotated[Path, typer.Option(help="Folder of the data set. If it was begun, the same command finishes it.")]
+Samples = Annotated[int, typer.Option(min=1, help="Number of samples.")]
+Nx = Annotated[int, typer.Option(min=1, help="Cells in x.")]
+Ny = Annotated[int, typer.Option(min=1, help="Cells in y.")]
+Source = Annotated[float, typer.Option(help="The constant source f.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the samples.")]
+TestShare = Annotated[float, typer.Option(help="Share of the samples, the last ones, that is the test set.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Processes; one per core unless given, 0 for none.")]
+Permeability = Annotated[list[float], typer.Option(help="One value per facies, from the darkest: repeat the option.")]
+DataSet = Annotated[Path, typer.Argument(help="A data set made by 'generate' or 'import'.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+
+
+@generate.command()
+def kle(
+    out: Out,
+    samples: Samples = 1500,
+    terms: Annotated[int, typer.Option(min=1, help="Terms of the Karhunen-Loeve expansion.")] = 32,
+    kernel: Literal["squared-exponential", "exponential"] = "squared-exponential",
+    lx: Annotated[float, typer.Option(help="Correlation length in x.")] = 0.2,
+    ly: Annotated[float, typer.Option(help="Correlation length in y.")] = 0.3,
+    variance: Annotated[float, typer.Option(help="Variance of the Gaussian field.")] = 2.0,
+    mode: Annotated[Literal["affine", "lognormal"], typer.Option(help="kappa_0 + Y, or kappa_0 * exp(Y).")] = "affine",
+    kappa_0: Annotated[
+        float | None, typer.Option("--kappa-0", help="Mean (affine, default 6) or median (lognormal, default 1).")
+    ] = None,
+    nx: Nx = 50,
+    ny: Ny = 50,
+    source: Source = 1.0,
+    seed: Seed = 0,
+    test_share: TestShare = 2 / 15,  # the paper's 200 of 1500
+    workers: Workers = None,
+) -> None:
+    """Gaussian random fields by the Karhunen-Loeve expansion."""
+    middle = kappa_0 if kappa_0 is not None else 6.0 if mode == "affine" else 1.0
+    settings = {"terms": terms, "kernel": kernel, "lx": lx, "ly": ly, "variance": variance, "mode": mode}
+    grid = darcy.Grid(nx, ny)
+    _make(darcy.Recipe("kle", samples, grid, settings | {"kappa_0": middle}, source, seed, test_share), out, workers)
+
+
+@generate.command()
+def channels(
+    out: Out,
+    samples: Samples = 3000,
+    permeability: Permeability = [1.0, 10.0],  # noqa: B006
+    width: Annotated[float, typer.Option(help="Of a channel, in units of the domain.")] = 0.08,
+    amplitude: Annotated[float, typer.Option(help="Of a channel's bends.")] = 0.08,
+    wavelength: Annotated[float, typer.Option(help="Of a channel's bends.")] = 0.6,
+    density: Annotated[float, typer.Option(help="Share of the area that is channel.")] = 0.26,
+    orientation: Annotated[float, typer.Option(help="Angle to the x-axis in degrees.")] = 0.0,
+    variation: Annotated[float, typer.Option(help="Relative spread from channel to channel.")] = 0.25,
+    nx: Nx = 50,
+    ny: Ny = 50,
+    source: Source = 1.0,
+    seed: Seed = 0,
+    test_share: TestShare = 0.2,
+    workers: Workers = None,
+) -> None:
+    """Sinuous channels in a background; needs no image."""
+    settings = {
+        "permeability": permeability,
+        "width": width,
+        "amplitude": amplitude,
+        "wavelength": wavelength,
+        "density": density,
+        "orientation": orientation,
+        "variation": variation,
+    }
+    grid = darcy.Grid(nx, ny)
+    _make(darcy.Recipe("channels", samples, grid, settings, source, seed, test_share), out, workers)
+
+
+@generate.command()
+def image(
+    out: Out,
+    image: Annotated[Path, typer.Option(help="PNG, TIFF or .npy with two or more facies.")],
+    samples: Samples = 3000,
+    permeability: Permeability = [1.0, 10.0],  # noqa: B006
+    split: Annotated[
+        Literal["random", "blocked"],
+        typer.Option(help="random: test crops overlap training crops. blocked: they share no pixel."),
+    ] = "random",
+    blocks: Annotated[int, typer.Option(min=2, help="Tiles per side of a blocked split.")] = 5,
+    nx: Nx = 50,
+    ny: Ny = 50,
+    source: Source = 1.0,
+    seed: Seed = 0,
+    test_share: TestShare = 0.2,
+    workers: Workers = None,
+) -> None:
+    """Random crops of an image of facies."""
+    settings = {"image": str(image), "permeability": permeability, "split": split, "blocks": blocks}
+    grid = darcy.Grid(nx, ny)
+    _make(darcy.Recipe("image", samples, grid, settings, source, seed, test_share), out, workers)
+
+
+def import_arrays(
+    file: Annotated[Path, typer.Argument(help=".npz or HDF5 with kappa (samples, ny, nx) and velocity; or .npy.")],
+    out: Out,
+    samples: Annotated[int | None, typer.Option(min=1, help="Take only the first ones.")] = None,
+    source: Source = 1.0,
+    test_share: TestShare = 0.2,
+    workers: Workers = None,
+) -> None:
+    """Make a data set of your own fields; without velocities the flow problem is solved for each."""
+    count, ny, nx = read_arrays(file)["kappa"].shape
+    recipe = darcy.Recipe(
+        "arrays", samples or count, darcy.Grid(nx, ny), {"file": str(file)}, source, test_share=test_share
+    )
+    _make(recipe, out, workers)
+
+
+def info(
+    data: DataSet, verify: Annotated[bool, typer.Option("--verify", help="Check every file's SHA-256.")] = False
+) -> None:
+    """Print what a data set holds and how it was made."""
+    table = Table("", "", show_header=False, box=None)
+    for name, value in summary(darcy.DarcyData(data, verify=verify)).items():
+        table.add_row(f"[bold]{name}", value)
+    if verify:
+        table.add_row("[bold]files", "all match their SHA-256")
+    Console().print(table)
+
+
+def show(
+    data: DataSet,
+    sample: Annotated[int, typer.Option(min=0, help="Number of the sample, from 0.")] = 0,
+    out: Annotated[Path, typer.Option(help="Picture to write: .png, .pdf or .svg.")] = Path("sample.png"),
+    force: Force = False,
+) -> None:
+    """Draw permeability, pressure and both velocity components of a sample."""
+    require_new(out, overwrite=force)
+    kappa, solution = darcy.DarcyData(data).sample(sample)
+    figure = darcy.sample_figure(kappa, solution, f"{data.name}, sample {sample}")
+    write_new(out, _rendered(figure, out), overwrite=force)
+    print(out)
+
+
+def convert(
+    data: DataSet,
+    out: Annotated[Path, typer.Option(help="all.npz for all arrays, sample.vti for one sample in ParaView.")],
+    sample: Annotated[int, typer.Option(min=0, help="Number of the sample that goes into a .vti file.")] = 0,
+    force: Force = False,
+) -> None:
+    """Write a data set as .npz, or a sample as VTK image data."""
+    if out.suffix not in (".npz", ".vti"):
+        raise ValueError(f"--out must end in .npz or .vti, got {out}")
+    loaded = darcy.DarcyData(data)
+    if out.suffix == ".npz":
+        loaded.export_npz(out, overwrite=force)
+    else:
+        kappa, solution = loaded.sample(sample)
+        solution.write_vti(out, kappa, overwrite=force)
+    print(out)
+
+
+def _make(recipe: darcy.Recipe, out: Path, workers: int | None) -> None:
+    """Generate with a bar; a termination request ends the command as Ctrl-C does."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        with progress_bar(recipe.samples, None, "sample") as advance:
+            report: Callable[[int, int], None] = lambda done, total: advance(done, "")  # noqa: E731
+            data = darcy.generate(recipe, out, workers=workers, progress=report)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    print(f"{len(data)} samples in {out}")
+
+
+def _rendered(figure: Any, out: Path) -> bytes:
+    """A figure in the format that its file's name asks for."""
+    import io
+
+    kinds = ("png", "pdf", "svg")
+    if out.suffix[1:] not in kinds:
+        raise ValueError(f"a picture's name ends in {', '.join('.' + k for k in kinds)}; got {out}")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=out.suffix[1:], dpi=150)
+    return buffer.getvalue()

@@ -1,0 +1,44 @@
+"""What a data set holds, in a few lines of text."""
+
+import numpy as np
+
+from sparse_langevin.darcy.datasets import DarcyData
+from sparse_langevin.darcy.errors import e1, e2
+
+
+def summary(data: DarcyData) -> dict[str, str]:
+    """Names and values to print; reads the whole data set."""
+    recipe, grid = data.recipe, data.grid
+    kappa, test = data.array("kappa"), data.array("test").astype(bool)
+    settings = ", ".join(f"{k} {_short(v)}" for k, v in recipe["settings"].items())
+    size = sum((data.folder / name).stat().st_size for name in data.manifest["shards"])
+    lines = {
+        "kind": recipe["kind"],
+        "settings": settings or "defaults",
+        "grid": f"{grid.nx} by {grid.ny} cells on [0, {grid.lx:g}] x [0, {grid.ly:g}], {grid.edges} edges",
+        "source": f"{recipe['source']:g}",
+        "samples": f"{len(data)}: {int((~test).sum())} to train, {int(test.sum())} to test",
+        "seed": str(recipe["seed"]),
+        "permeability": f"{kappa.min():.4g} to {kappa.max():.4g}, mean {kappa.mean():.4g}",
+        "redrawn fields": str(int(data.array("redraws").sum())),
+        "mass residual": f"at most {data.array('mass_residual').max():.1e}",
+        "size": f"{size / 1e6:.1f} MB in {len(data.manifest['shards'])} files",
+        "made with": ", ".join(f"{name} {number}" for name, number in data.manifest["versions"].items()),
+    }
+    if 0 < test.sum() < len(test):
+        first, second = mean_predictor_errors(data)
+        lines["mean predictor"] = f"e1 {100 * first:.2f} %, e2 {100 * second:.2f} % on the test set"
+    return lines
+
+
+def mean_predictor_errors(data: DarcyData) -> tuple[float, float]:
+    """Mean e1 and e2 over the test set of always answering the training mean: what any surrogate has to beat."""
+    mean = data.array("velocity", "train").mean(0)
+    true, kappa = data.array("velocity", "test"), data.array("kappa", "test")
+    return float(np.mean(e1(data.grid, mean, true))), float(np.mean(e2(data.grid, mean, true, kappa)))
+
+
+def _short(value: object) -> str:
+    """A value, with a hash cut to its beginning."""
+    text = str(value)
+    return text if len(text) < 40 else text[:12] + "..."
