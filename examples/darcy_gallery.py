@@ -12,6 +12,7 @@ from sparse_langevin import darcy
 
 
 def media(cells: int) -> dict[str, darcy.KLE | darcy.Channels]:
+    """The random media by name."""
     grid = darcy.Grid(cells, cells)
     fields: dict[str, darcy.KLE | darcy.Channels] = {
         f"kle{terms}": darcy.KLE(grid, terms=terms) for terms in (32, 64, 128)

@@ -41,3 +41,9 @@ def test_digits_sparse(tmp_path):
     assert numbers["zeros"] == round(0.9 * 8192) * 2 + round(0.9 * 640)
     assert numbers["average"] > 0.93
     assert numbers["average"] > numbers["dense"] - 0.03
+
+
+def test_darcy_gallery(tmp_path):
+    residuals = importlib.import_module("darcy_gallery").main(tmp_path, cells=20)
+    assert len(residuals) == 6 and max(residuals.values()) < 1e-11
+    assert all((tmp_path / f"darcy-{name}.png").stat().st_size > 10_000 for name in residuals)

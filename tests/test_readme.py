@@ -1,14 +1,18 @@
-"""The README's code runs as printed, without a warning."""
+"""The code in the README and on the Darcy page runs as printed, without a warning."""
 
 import re
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
 
 
-def test_code_blocks(tmp_path, monkeypatch):
+def code_blocks(path):
+    return re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
+
+
+def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    blocks = code_blocks(ROOT / "README.md")
     assert len(blocks) == 2
     names = {}
     for block in blocks:
@@ -19,3 +23,10 @@ def test_code_blocks(tmp_path, monkeypatch):
     error = (names["prediction"].mean - names["y"]).square().mean().item()
     assert error < 0.05  # the noise has variance 0.01
     assert names["solution"].velocity.shape == (5100,) and len(names["data"]) == 20
+
+
+def test_darcy_page():
+    names = {}
+    (block,) = code_blocks(ROOT / "docs" / "darcy.md")
+    exec(block, names)
+    assert names["x"].shape == names["y"].shape == (30, 60) and names["solution"].mass_residual < 1e-10

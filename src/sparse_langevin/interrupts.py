@@ -11,13 +11,13 @@ EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: stopped early, the same command goe
 
 
 class Interrupted(SystemExit):
-    """A run was asked to stop and has saved itself; an uncaught one ends the program with exit code 75."""
+    """Long work was asked to stop and has saved itself; an uncaught one ends the program with exit code 75."""
 
-    def __init__(self, number: int, step: int, run: Path) -> None:
+    def __init__(self, number: int, done: int, unit: str, folder: Path) -> None:
         super().__init__(EXIT_CODE)
         self.signal = signal.Signals(number)
-        self.step = step
-        self.message = f"{self.signal.name}: saved at step {step} in {run}; the same call resumes"
+        self.done = done
+        self.message = f"{self.signal.name}: stopped, {done} {unit}s are saved in {folder}; run the same again to go on"
 
     def __str__(self) -> str:
         return self.message

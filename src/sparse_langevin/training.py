@@ -142,7 +142,7 @@ class _Loop:
                 if self.folder is None:
                     raise KeyboardInterrupt
                 self._save()
-                stop = Interrupted(number, self.sampler.steps, self.folder.path)
+                stop = Interrupted(number, self.sampler.steps, "step", self.folder.path)
                 logger.warning("%s", stop)
                 raise stop
         if info is not None and self.losses[1]:  # epochs of unknown length: the last step was not known to be the last

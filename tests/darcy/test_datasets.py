@@ -106,7 +106,7 @@ def test_image_data_sets_keep_their_split(tmp_path):
     (tmp_path / "image.png").rename(tmp_path / "moved.png")
     moved = Recipe("image", 20, Grid(12, 10), settings | {"image": str(tmp_path / "moved.png")}, shard_size=7)
     generate(moved, tmp_path / "out")  # an image counts by its contents
-    with pytest.raises(ValueError, match="there is no image"):
+    with pytest.raises(ValueError, match="there is no file"):
         generate(recipe, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparse_langevin.cli import data
-from sparse_langevin.interrupts import EXIT_CODE, Interrupted
+from sparse_langevin.interrupts import Interrupted
 
 app = typer.Typer(
     help="Bayesian sparse learning with preconditioned stochastic gradient MCMC.",
@@ -46,9 +46,6 @@ def main() -> None:
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         raise
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on where it was", file=sys.stderr)
-        sys.exit(EXIT_CODE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)

@@ -1,9 +1,8 @@
 """Commands about data sets: generate, import, info, show, convert."""
 
-import signal
-from collections.abc import Callable
+import io
 from pathlib import Path
-from types import FrameType
+from signal import SIGINT, SIGTERM
 from typing import Annotated, Any, Literal
 
 import typer
@@ -14,6 +13,7 @@ from sparse_langevin import darcy
 from sparse_langevin.darcy.imported import read_arrays
 from sparse_langevin.darcy.summary import summary
 from sparse_langevin.files import require_new, write_new
+from sparse_langevin.interrupts import Interrupted, deferred_signals
 from sparse_langevin.progress import progress_bar
 
 generate = typer.Typer(help="Make a data set of permeability, velocity and pressure.", no_args_is_help=True)
@@ -175,25 +175,20 @@ def convert(
 
 
 def _make(recipe: darcy.Recipe, out: Path, workers: int | None) -> None:
-    """Generate with a bar; a termination request ends the command as Ctrl-C does."""
+    """Generate with a bar; SIGTERM and Ctrl-C let the files in work be finished."""
+    with progress_bar(recipe.samples, None, "sample") as advance, deferred_signals(SIGINT, SIGTERM) as pending:
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        def report(done: int, total: int) -> None:
+            advance(done, "")
+            if (number := pending()) is not None and done < total:
+                raise Interrupted(number, done, "sample", out)
 
-    previous = signal.signal(signal.SIGTERM, stop)
-    try:
-        with progress_bar(recipe.samples, None, "sample") as advance:
-            report: Callable[[int, int], None] = lambda done, total: advance(done, "")  # noqa: E731
-            data = darcy.generate(recipe, out, workers=workers, progress=report)
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+        data = darcy.generate(recipe, out, workers=workers, progress=report)
     print(f"{len(data)} samples in {out}")
 
 
 def _rendered(figure: Any, out: Path) -> bytes:
     """A figure in the format that its file's name asks for."""
-    import io
-
     kinds = ("png", "pdf", "svg")
     if out.suffix[1:] not in kinds:
         raise ValueError(f"a picture's name ends in {', '.join('.' + k for k in kinds)}; got {out}")

@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -292,7 +293,8 @@ def _make_missing(
                 done += _make_shard(recipe, shard, str(folder))
                 progress(done, recipe.samples)
             continue
-        pool = executor or ProcessPoolExecutor(min(workers or os.cpu_count() or 1, len(missing)))
+        size = min(workers or os.cpu_count() or 1, len(missing))
+        pool = executor or ProcessPoolExecutor(size, initializer=_leave_signals_to_the_parent)
         try:
             futures: list[Future[int]] = [pool.submit(_make_shard, recipe, shard, str(folder)) for shard in missing]
             for future in as_completed(futures):
@@ -307,6 +309,12 @@ def _make_missing(
         finally:
             if executor is None:
                 pool.shutdown(cancel_futures=True)
+
+
+def _leave_signals_to_the_parent() -> None:
+    """Ctrl-C reaches every process of a terminal; the parent lets the workers finish their shards."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _claim(folder: Path, recipe: Recipe) -> None:
