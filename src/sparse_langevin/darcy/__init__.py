@@ -5,6 +5,7 @@ from sparse_langevin.darcy.datasets import DarcyData, Recipe, generate
 from sparse_langevin.darcy.errors import e1, e2, energy, mass_residual, pressure_error
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.kle import KLE
+from sparse_langevin.darcy.network import EncoderDecoder, Surrogate
 from sparse_langevin.darcy.pictures import sample_figure
 from sparse_langevin.darcy.solver import Dirichlet, Neumann, Solution, Solver, solve
 from sparse_langevin.darcy.tensors import DarcyDataset, Normalisation
@@ -16,6 +17,7 @@ __all__ = [
     "DarcyData",
     "DarcyDataset",
     "Dirichlet",
+    "EncoderDecoder",
     "Grid",
     "ImageCrops",
     "Neumann",
@@ -23,6 +25,7 @@ __all__ = [
     "Recipe",
     "Solution",
     "Solver",
+    "Surrogate",
     "e1",
     "e2",
     "energy",

@@ -1,8 +1,8 @@
-r"""Have the chains converged, and how many independent draws are they worth?
+r"""Whether chains have converged, and how many independent draws they are worth.
 
 Draws are an array (chains, draws) or (chains, draws, ...), with one result for each of the trailing indices. The
-definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (Rank-normalization, folding, and localization,
-2021): chains are split in two, draws replaced by normal scores of their ranks.
+definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (Rank-normalization, folding, and
+localization, 2021): chains are split in two, draws replaced by normal scores of their ranks.
 
     rhat      sqrt(pooled variance / variance within chains); the larger of bulk and folded; near 1 if chains agree
     ess       draws / (1 + 2 sum of autocorrelations), the sum cut by Geyer's rule

@@ -1,0 +1,104 @@
+"""The paper's encoder-decoder: permeability in, velocity on all edges out."""
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin.darcy.grid import Grid
+from sparse_langevin.darcy.solver import check_permeability
+from sparse_langevin.darcy.tensors import Normalisation
+
+
+class EncoderDecoder(nn.Module):
+    """Two convolutions, a pool and a dense layer down to a small code; two convolutions and two dense layers up again.
+
+    At 50 by 50 cells it has 8,269,179 parameters. The text of the paper leaves the width of the last convolution open;
+    27 comes nearest to the 8,252,320 that it prints. The wide layers, `SPARSE`, hold 6,102,320 weights.
+
+    Parameters
+    ----------
+    grid
+        The grid of the fields.
+    channels
+        Of the four convolutions.
+    code
+        Side of the code, an image of ``code`` by ``code``.
+    hidden
+        Width of the dense layer before the output.
+    """
+
+    SPARSE = ("encode.2.weight", "encode.6.weight", "decode.3.weight", "decode.8.weight")
+
+    def __init__(
+        self, grid: Grid, *, channels: tuple[int, int, int, int] = (64, 32, 16, 27), code: int = 10, hidden: int = 800
+    ) -> None:
+        super().__init__()
+        first, second, third, fourth = channels
+        pooled = -(-grid.nx // 2) * -(-grid.ny // 2)
+        self.encode = nn.Sequential(
+            nn.Conv2d(1, first, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(first, second, 3, padding=1),
+            nn.ReLU(),
+            nn.AvgPool2d(2, ceil_mode=True),
+            nn.Flatten(),
+            nn.Linear(second * pooled, code**2),
+            nn.ReLU(),
+        )
+        self.decode = nn.Sequential(
+            nn.Unflatten(1, (1, code, code)),
+            nn.Conv2d(1, third, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(third, fourth, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(fourth * code**2, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, grid.edges),
+        )
+
+    def forward(self, kappa: Tensor) -> Tensor:
+        """Normalised permeability (batch, 1, ny, nx) to normalised velocity (batch, edges)."""
+        output: Tensor = self.decode(self.encode(kappa))
+        return output
+
+
+class Surrogate(nn.Module):
+    """A network with the normalisation of its training data: raw permeability in, raw velocity out.
+
+    Parameters
+    ----------
+    network
+        Maps normalised permeability (batch, 1, ny, nx) to normalised velocity (batch, edges).
+    grid
+        The grid of the fields.
+    normalisation
+        Kept as buffers, so that it is saved with the weights.
+    """
+
+    def __init__(self, network: nn.Module, grid: Grid, normalisation: Normalisation) -> None:
+        super().__init__()
+        self.network, self.grid = network, grid
+        for name, value in vars(normalisation).items():
+            self.register_buffer(name, value.float())
+
+    def forward(self, kappa: Tensor) -> Tensor:
+        """Normalised in, normalised out: what is trained."""
+        output: Tensor = self.network(kappa)
+        return output
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """The maps between physical and normalised values."""
+        names = Normalisation.__dataclass_fields__
+        return Normalisation(**{name: self.get_buffer(name) for name in names})
+
+    @torch.no_grad()
+    def predict(self, kappa: Tensor) -> Tensor:
+        """Velocity (batch, edges) of permeability fields (batch, ny, nx), both in physical units."""
+        for index, field in enumerate(kappa):
+            try:
+                check_permeability(field.cpu().numpy(), self.grid)
+            except ValueError as error:
+                raise ValueError(f"sample {index}: {error}") from error
+        maps = self.normalisation
+        return maps.decode_velocity(self(maps.encode_kappa(kappa.float())))

@@ -1,0 +1,40 @@
+"""The paper's network: its size, any grid, and physical units at both ends."""
+
+import pytest
+import torch
+
+from sparse_langevin.darcy import EncoderDecoder, Grid, Normalisation, Surrogate
+
+
+def test_size_at_fifty_by_fifty():
+    parameters = dict(EncoderDecoder(Grid(50, 50)).named_parameters())
+    assert sum(p.numel() for p in parameters.values()) == 8_269_179
+    assert sum(parameters[name].numel() for name in EncoderDecoder.SPARSE) == 6_102_320
+
+
+@pytest.mark.parametrize("grid", [Grid(25, 25), Grid(12, 7), Grid(1, 1)])
+def test_any_grid(grid):
+    network = EncoderDecoder(grid, channels=(4, 4, 4, 4), hidden=20)
+    assert network(torch.zeros(3, 1, *grid.shape)).shape == (3, grid.edges)
+
+
+def test_surrogate_takes_and_gives_physical_units():
+    grid = Grid(4, 3)
+    generator = torch.Generator().manual_seed(0)
+    kappa, velocity = (
+        torch.rand(20, 3, 4, generator=generator) + 5,
+        7 * torch.randn(20, grid.edges, generator=generator),
+    )
+    normalisation = Normalisation.of(kappa, velocity)
+    surrogate = Surrogate(EncoderDecoder(grid, channels=(2, 2, 2, 2), hidden=5), grid, normalisation)
+    by_hand = 7 * surrogate((kappa - kappa.mean()).unsqueeze(1) / kappa.std(correction=0))
+    by_hand = by_hand * (velocity - velocity.mean(0)).square().mean().sqrt() / 7 + velocity.mean(0)
+    assert torch.allclose(surrogate.predict(kappa), by_hand, rtol=1e-4, atol=1e-4)
+    again = Surrogate(
+        EncoderDecoder(grid, channels=(2, 2, 2, 2), hidden=5), grid, Normalisation.of(kappa * 2, velocity)
+    )
+    again.load_state_dict(surrogate.state_dict())  # the normalisation travels with the weights
+    assert torch.equal(again.predict(kappa), surrogate.predict(kappa))
+    kappa[3, 1, 2] = -1.0
+    with pytest.raises(ValueError, match=r"sample 3: kappa must be positive"):
+        surrogate.predict(kappa)
