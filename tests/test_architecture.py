@@ -16,6 +16,8 @@ LAYERS = [
     {"kernels"},
     {"sampler"},
     {"algorithms", "posterior"},
+    {"linear"},
+    {"estimators"},
     {"training"},
     {"cli"},
 ]

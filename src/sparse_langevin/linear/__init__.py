@@ -1,0 +1,1 @@
+"""Linear models: chains over coefficients in compiled loops, the path beneath the scikit-learn estimators."""

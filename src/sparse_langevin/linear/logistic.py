@@ -1,0 +1,248 @@
+r"""A chain over the coefficients of a logistic or softmax model: the same steps as `gaussian`, with sigma = 1.
+
+    P(class | x) from the scores eta = intercept + X w: sigmoid for two classes (one row of w), softmax for more.
+
+The log-likelihood of one coefficient is no longer quadratic. Its quadratic approximation at the present value b, with
+score s and information h, has c = s + h b and q = h; a draw b' from the conditional that this gives is a proposal,
+accepted with the ratio of Metropolis and Hastings. In it the prior cancels:
+
+    log ratio = L(b') - L(b) + [c' b - q' b^2/2 - log Z(c', q')] - [c b' - q b'^2/2 - log Z(c, q)].
+
+With minibatches only the Langevin steps are taken, and rho_j is P(gamma_j = 1 | beta_j).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sparse_langevin.kernels.jit import compiled
+from sparse_langevin.linear.coefficient import draw, evidence, log_normaliser, sigmoid, slab_probability
+from sparse_langevin.linear.gaussian import (
+    ADAPT_EVERY,
+    LATENT_EVERY,
+    SPIKE_STEP,
+    STEP,
+    V0_START,
+    Array,
+    Hyper,
+    unit_vector,
+)
+
+INTERCEPT_VARIANCE = 100.0
+
+
+class Data(NamedTuple):
+    """Standardised predictors, in random order, and one row of 0/1 targets per row of coefficients."""
+
+    x: Array
+    columns: Array
+    """The same, a row for each predictor"""
+    y: Array
+    batch: int
+    """Rows per step; all of them if it equals their number."""
+
+
+class State(NamedTuple):
+    """Where a chain stands; arrays are changed in place."""
+
+    w: Array
+    intercept: Array
+    metric: Array
+    rho: Array
+    direction: Array
+    scalars: Array
+    """delta, eps, number of latent updates"""
+
+
+DELTA, EPS, UPDATES = range(3)
+
+
+def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
+    """No effects, and the classes' shares as intercepts."""
+    rows, p = len(data.y), data.x.shape[1]
+    share = np.clip(data.y.mean(1), 1e-3, 1 - 1e-3)
+    intercept = np.log(share) - np.log1p(-share) if rows == 1 else np.log(share)
+    delta = hyper.a / (hyper.a + hyper.b)
+    direction = unit_vector(p, rng)
+    scalars = np.array([delta, 0.0, 0.0])
+    return State(np.zeros((rows, p)), intercept, np.ones((rows, p)), np.full((rows, p), delta), direction, scalars)
+
+
+@compiled
+def advance(data, hyper, state, steps, thin, burn_in, seed):
+    """Take ``steps`` steps; return every ``thin``-th w and intercept, and the mean of the inclusion probabilities."""
+    np.random.seed(seed)
+    w = state.w
+    rows, p, n = w.shape[0], w.shape[1], data.x.shape[0]
+    draws, intercepts = np.empty((steps // thin, rows, p)), np.empty((steps // thin, rows))
+    inclusion, updates = np.zeros((rows, p)), 0
+    full = data.batch >= n
+    for k in range(steps):
+        v0 = hyper.v0
+        if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
+            v0 = V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
+        if k < burn_in and k % ADAPT_EVERY == 0:
+            _adapt(data, hyper, state, v0, 30 if k == 0 else 3)
+        start = 0 if full else np.random.randint(n - data.batch + 1)
+        x = data.x[start : start + data.batch]
+        y = np.ascontiguousarray(data.y[:, start : start + data.batch])
+        excess = y - _probabilities(_scores(x, w, state.intercept))
+        gradient = (n / data.batch) * (excess @ x)
+        _move(gradient, state, hyper, v0)
+        _move_intercepts((n / data.batch) * excess.sum(1), n, state)
+        if full and hyper.spike_slab and 2 * k >= burn_in:
+            scores = _scores(x, w, state.intercept)
+            for _ in range(hyper.jumps):
+                _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.v1)
+        if hyper.spike_slab and k % LATENT_EVERY == 0:
+            _update_latents(x, y, hyper, state, v0, full)
+            inclusion += state.rho
+            updates += 1
+        if k % thin == thin - 1:
+            draws[k // thin], intercepts[k // thin] = w, state.intercept
+    return draws, intercepts, inclusion / max(updates, 1)
+
+
+@compiled
+def _scores(x, w, intercept):
+    scores = w @ x.T
+    for k in range(len(intercept)):
+        scores[k] += intercept[k]
+    return scores
+
+
+@compiled
+def _probabilities(scores):
+    """Probabilities of the classes: a row's own sigmoid, or the softmax over several rows."""
+    rows, n = scores.shape
+    result = np.empty((rows, n))
+    for i in range(n):
+        if rows == 1:
+            result[0, i] = sigmoid(scores[0, i])
+            continue
+        top = scores[:, i].max()
+        total = 0.0
+        for k in range(rows):
+            result[k, i] = math.exp(scores[k, i] - top)
+            total += result[k, i]
+        for k in range(rows):
+            result[k, i] /= total
+    return result
+
+
+@compiled
+def _move(gradient, state, hyper, v0):
+    """Langevin step of the coefficients."""
+    w, metric, delta, eps = state.w, state.metric, state.scalars[DELTA], state.scalars[EPS]
+    logit_delta = math.log(delta) - math.log1p(-delta)
+    for k in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            b, e = w[k, j], eps * metric[k, j]
+            noise = math.sqrt(2.0 * e) * np.random.standard_normal()
+            if not hyper.spike_slab:
+                w[k, j] += e * (gradient[k, j] - b / hyper.prior_variance) + noise
+                continue
+            slab = slab_probability(b, 1.0, v0, hyper.v1, logit_delta)
+            pull = min(e * (1.0 - slab) / v0, abs(b))
+            w[k, j] += e * (gradient[k, j] - slab * b / hyper.v1) - math.copysign(pull, b) + noise
+
+
+@compiled
+def _move_intercepts(gradient, n, state):
+    """Langevin step of the intercepts, at a tenth of their largest stable step."""
+    e = 0.2 / (n / 4.0 + 1.0 / INTERCEPT_VARIANCE)
+    for k in range(len(gradient)):
+        drift = gradient[k] - state.intercept[k] / INTERCEPT_VARIANCE
+        state.intercept[k] += e * drift + math.sqrt(2.0 * e) * np.random.standard_normal()
+
+
+@compiled
+def _expansion(data, scores, k, j, b):
+    """Quadratic approximation (c, q) of the log-likelihood of coefficient (k, j), and the log-likelihood itself."""
+    rows, n = scores.shape
+    log_likelihood, score, information = 0.0, 0.0, 1e-12
+    for i in range(n):
+        top = 0.0 if rows == 1 else scores[:, i].max()
+        top = max(top, scores[k, i])
+        total = math.exp(-top) if rows == 1 else 0.0
+        for m in range(rows):
+            total += math.exp(scores[m, i] - top)
+            log_likelihood += data.y[m, i] * scores[m, i]
+        log_likelihood -= top + math.log(total)
+        share, value = math.exp(scores[k, i] - top) / total, data.columns[j, i]
+        score += (data.y[k, i] - share) * value
+        information += share * (1.0 - share) * value * value
+    return score + information * b, information, log_likelihood
+
+
+@compiled
+def _jump(data, state, scores, k, j, v0, v1):
+    """Propose one coefficient from its approximate conditional, and accept or reject it."""
+    b, delta = state.w[k, j], state.scalars[DELTA]
+    logit_delta = math.log(delta) - math.log1p(-delta)
+    c, q, before = _expansion(data, scores, k, j, b)
+    new, log_z = draw(c, q, 1.0, v0, v1, logit_delta)
+    scores[k] += (new - b) * data.columns[j]
+    c_new, q_new, after = _expansion(data, scores, k, j, new)
+    forward = c * new - 0.5 * q * new * new - log_z
+    backward = c_new * b - 0.5 * q_new * b * b - log_normaliser(c_new, q_new, 1.0, v0, v1, logit_delta)
+    if math.log(1.0 - np.random.random()) < after - before + backward - forward:
+        state.w[k, j] = new
+    else:
+        scores[k] -= (new - b) * data.columns[j]
+
+
+@compiled
+def _update_latents(x, y, hyper, state, v0, full):
+    """Current inclusion probabilities, and a step of stochastic approximation for delta."""
+    w, rho, scalars = state.w, state.rho, state.scalars
+    delta = scalars[DELTA]
+    logit_delta = math.log(delta) - math.log1p(-delta)
+    omega = min(0.1, 10.0 * (scalars[UPDATES] + 100.0) ** -0.7)
+    scalars[UPDATES] += 1.0
+    if full:
+        shares = _probabilities(_scores(x, w, state.intercept))
+        score, information = (y - shares) @ x, (shares * (1.0 - shares)) @ (x * x) + 1e-12
+    for k in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            if full:
+                c = score[k, j] + information[k, j] * w[k, j]
+                slab, spike, _, _ = evidence(c, information[k, j], 1.0, v0, hyper.v1)
+                rho[k, j] = sigmoid(slab - spike + logit_delta)
+            else:
+                rho[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.v1, logit_delta)
+    scalars[DELTA] += omega * ((rho.sum() + hyper.a) / (hyper.a + hyper.b + rho.size) - delta)
+
+
+@compiled
+def _adapt(data, hyper, state, v0, iterations):
+    """Preconditioner and step size from the present curvature.
+
+    For several classes the Hessian couples them; twice its diagonal blocks is a bound.
+    """
+    metric, rho, direction = state.metric, state.rho, state.direction
+    rows, p = metric.shape
+    shares = _probabilities(_scores(data.x, state.w, state.intercept))
+    weights = shares * (1.0 - shares) * (1.0 if rows == 1 else 2.0)
+    information = weights @ (data.x * data.x)
+    root, worst, least = np.zeros(p), 0.0, 1e300
+    for j in range(p):
+        for k in range(rows):
+            prior = rho[k, j] / hyper.v1 if hyper.spike_slab else 1.0 / hyper.prior_variance
+            stiff = (1.0 - rho[k, j]) / v0**2 if hyper.spike_slab else 0.0
+            metric[k, j] = 1.0 / (information[k, j] + prior + stiff) if hyper.precondition else 1.0 / data.x.shape[0]
+            worst = max(worst, metric[k, j] * stiff)
+            root[j] = max(root[j], math.sqrt(metric[k, j]))
+            least = min(least, prior)
+    weight, largest = np.empty(len(data.x)), 0.0
+    for i in range(len(weight)):
+        weight[i] = weights[:, i].max()
+    for _ in range(iterations):
+        scaled = root * direction
+        image = root * (data.columns @ (weight * (data.x @ scaled)) + least * scaled)
+        largest = math.sqrt(image @ image)
+        direction[:] = image / max(largest, 1e-300)
+    state.scalars[EPS] = STEP / max(largest, 1e-300)
+    if worst > 0.0:
+        state.scalars[EPS] = min(state.scalars[EPS], SPIKE_STEP / worst)

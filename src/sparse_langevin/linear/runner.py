@@ -1,0 +1,86 @@
+"""Several chains of a linear model side by side, run until their predictions agree."""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from sparse_langevin.linear.gaussian import Array
+from sparse_langevin.posterior import diagnostics
+
+MEMORY = 2e8  # bytes of draws that are held at most; thinning follows from it
+MIN_THIN = 5
+
+
+class Plan(NamedTuple):
+    """How long to run: until R-hat and the effective sample size of the predictions are met, or max_steps."""
+
+    chains: int
+    burn_in: int
+    max_steps: int
+    rhat: float
+    ess: float
+
+
+class Chains(NamedTuple):
+    """Draws (chains, draws, ...) of each quantity, and how good they are."""
+
+    draws: list[Array]
+    inclusion: Array
+    rhat: float
+    """Largest over the predictions"""
+    ess: float
+    """Smallest over the predictions"""
+    steps: int
+    """Steps of each chain after burn-in"""
+
+
+def run(
+    advance: Callable[..., tuple[Any, ...]],
+    data: Any,
+    hyper: Any,
+    states: list[Any],
+    plan: Plan,
+    watch: Callable[[list[Array]], Array],
+    rng: np.random.Generator,
+    workers: int,
+) -> Chains:
+    """Run chains in threads; ``watch`` maps the draws to the (chains, draws, ...) whose convergence counts.
+
+    ``advance`` returns some arrays of draws, then the mean inclusion probabilities.
+    """
+    width = sum(array.size for array in states[0]) + 1
+    thin = max(MIN_THIN, math.ceil(8 * width * plan.chains * plan.max_steps / MEMORY))
+    segment = thin * max(4, round(500 / thin))
+    parts: list[list[tuple[Any, ...]]] = []
+    done, rhat, ess = 0, np.inf, 0.0
+    with ThreadPoolExecutor(min(workers, plan.chains)) as pool, threadpool_limits(1):
+
+        def everywhere(steps: int, burn_in: int) -> list[tuple[Any, ...]]:
+            seeds = [int(seed) for seed in rng.integers(2**31, size=plan.chains)]
+            jobs = [
+                pool.submit(advance, data, hyper, state, steps, thin, burn_in, seed)
+                for state, seed in zip(states, seeds, strict=True)
+            ]
+            return [job.result() for job in jobs]
+
+        everywhere(max(plan.burn_in, thin), max(plan.burn_in, thin))
+        while done < plan.max_steps and not (rhat <= plan.rhat and ess >= plan.ess):
+            steps = min(max(segment, done), plan.max_steps - done)  # as much again as there is
+            parts.append(everywhere(max(steps, 4 * thin), 0))
+            done += max(steps, 4 * thin)
+            draws = _joined(parts)
+            seen = watch(draws)
+            rhat, ess = float(diagnostics.rhat(seen).max()), float(diagnostics.ess(seen).min())
+    lengths = [len(part[0][0]) for part in parts]
+    inclusion = np.average([np.mean([c[-1] for c in part], axis=0) for part in parts], axis=0, weights=lengths)
+    return Chains(draws, inclusion, rhat, ess, done)
+
+
+def _joined(parts: list[list[tuple[Any, ...]]]) -> list[Array]:
+    """Segments of all chains as arrays (chains, draws, ...)."""
+    chains, kinds = len(parts[0]), len(parts[0][0]) - 1
+    return [np.stack([np.concatenate([part[c][i] for part in parts]) for c in range(chains)]) for i in range(kinds)]
