@@ -334,11 +334,10 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Posterior mean of the scores: (rows,) for two classes, (rows, classes) for more."""
-        check_is_fitted(self)
-        X = _dense(validate_data(self, X, accept_sparse=("csr", "csc"), dtype=np.float64, reset=False))
-        scores: Array = X @ self.coef_.T + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        """Logarithms of the probabilities' odds (two classes, shape (rows,)) or of the probabilities."""
+        logarithm = np.log(np.maximum(self.predict_proba(X), 1e-300))
+        scores: Array = logarithm[:, 1] - logarithm[:, 0] if logarithm.shape[1] == 2 else logarithm
+        return scores
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, averaged over the posterior."""
@@ -355,7 +354,8 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class."""
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def _constant(self, targets: NDArray[np.bool_], p: int) -> Self:

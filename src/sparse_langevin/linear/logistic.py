@@ -1,14 +1,18 @@
-r"""A chain over the coefficients of a logistic or softmax model: the same steps as `gaussian`, with sigma = 1.
+r"""A chain over the coefficients of a logistic or softmax model, with sigma = 1.
 
     P(class | x) from the scores eta = intercept + X w: sigmoid for two classes (one row of w), softmax for more.
 
-The log-likelihood of one coefficient is no longer quadratic. Its quadratic approximation at the present value b, with
-score s and information h, has c = s + h b and q = h; a draw b' from the conditional that this gives is a proposal,
-accepted with the ratio of Metropolis and Hastings. In it the prior cancels:
+With all data in every step, the likelihood is at hand and the steps are corrected by Metropolis and Hastings:
+
+1. intercepts and the coefficients that are in the slab (P(gamma = 1 | b) > 1/2; a proposal that changes which ones is
+   rejected) take a preconditioned Langevin step together;
+2. a few coefficients are drawn, as in `gaussian`, from their conditional. Here it comes from the quadratic
+   approximation of the log-likelihood L at the present value b: with score s and information h, c = s + h b and q = h.
+   The draw b' is accepted with a ratio in which the prior cancels:
 
     log ratio = L(b') - L(b) + [c' b - q' b^2/2 - log Z(c', q')] - [c b' - q b'^2/2 - log Z(c, q)].
 
-With minibatches only the Langevin steps are taken, and rho_j is P(gamma_j = 1 | beta_j).
+With minibatches all coefficients take Langevin steps without correction, and rho_j is P(gamma_j = 1 | beta_j).
 """
 
 import math
@@ -49,13 +53,16 @@ class State(NamedTuple):
     w: Array
     intercept: Array
     metric: Array
+    information: Array
+    """Diagonal of the likelihood's curvature"""
     rho: Array
     direction: Array
     scalars: Array
-    """delta, eps, number of latent updates"""
+    """delta, eps, number of latent updates, step of the corrected moves"""
 
 
-DELTA, EPS, UPDATES = range(3)
+DELTA, EPS, UPDATES, CORRECTED_EPS = range(4)
+ACCEPTANCE = 0.57  # best for Langevin proposals in many dimensions (Roberts and Rosenthal, 1998)
 
 
 def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
@@ -65,8 +72,9 @@ def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
     intercept = np.log(share) - np.log1p(-share) if rows == 1 else np.log(share)
     delta = hyper.a / (hyper.a + hyper.b)
     direction = unit_vector(p, rng)
-    scalars = np.array([delta, 0.0, 0.0])
-    return State(np.zeros((rows, p)), intercept, np.ones((rows, p)), np.full((rows, p), delta), direction, scalars)
+    scalars = np.array([delta, 0.0, 0.0, 0.5])
+    shape = rows, p
+    return State(np.zeros(shape), intercept, np.ones(shape), np.ones(shape), np.full(shape, delta), direction, scalars)
 
 
 @compiled
@@ -87,14 +95,16 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
         start = 0 if full else np.random.randint(n - data.batch + 1)
         x = data.x[start : start + data.batch]
         y = np.ascontiguousarray(data.y[:, start : start + data.batch])
-        excess = y - _probabilities(_scores(x, w, state.intercept))
-        gradient = (n / data.batch) * (excess @ x)
-        _move(gradient, state, hyper, v0)
-        _move_intercepts((n / data.batch) * excess.sum(1), n, state)
-        if full and hyper.spike_slab and 2 * k >= burn_in:
-            scores = _scores(x, w, state.intercept)
-            for _ in range(hyper.jumps):
-                _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.v1)
+        if full:
+            _corrected_step(data, hyper, state, v0, k < burn_in)
+            if hyper.spike_slab:
+                scores = _scores(x, w, state.intercept)
+                for _ in range(hyper.jumps):
+                    _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.v1)
+        else:
+            excess = (n / data.batch) * (y - _probabilities(_scores(x, w, state.intercept)))
+            _move(excess @ x, state, hyper, v0)
+            _move_intercepts(excess.sum(1), n, state)
         if hyper.spike_slab and k % LATENT_EVERY == 0:
             _update_latents(x, y, hyper, state, v0, full)
             inclusion += state.rho
@@ -155,6 +165,70 @@ def _move_intercepts(gradient, n, state):
     for k in range(len(gradient)):
         drift = gradient[k] - state.intercept[k] / INTERCEPT_VARIANCE
         state.intercept[k] += e * drift + math.sqrt(2.0 * e) * np.random.standard_normal()
+
+
+@compiled
+def _corrected_step(data, hyper, state, v0, adapt):
+    """Langevin proposal for intercepts and slab coefficients, accepted or rejected as a whole."""
+    w, intercept, eps = state.w, state.intercept, state.scalars[CORRECTED_EPS]
+    moves = _in_slab(w, hyper, state.scalars[DELTA], v0)
+    value, slope, slope_0 = _log_posterior(data, hyper, w, intercept, state.scalars[DELTA], v0)
+    precision = 1.0 / hyper.v1 if hyper.spike_slab else 1.0 / hyper.prior_variance
+    size, size_0 = eps / (state.information + precision), 4.0 * eps / (data.x.shape[0] + 1.0)
+    step = np.where(moves, size * slope + np.sqrt(2.0 * size) * np.random.standard_normal(w.shape), 0.0)
+    step_0 = size_0 * slope_0 + math.sqrt(2.0 * size_0) * np.random.standard_normal(len(intercept))
+    new, new_0 = w + step, intercept + step_0
+    accept = 0.0
+    if np.all(_in_slab(new, hyper, state.scalars[DELTA], v0) == moves):
+        value_new, slope_new, slope_0_new = _log_posterior(data, hyper, new, new_0, state.scalars[DELTA], v0)
+        there = ((step - size * slope) ** 2 / size * moves).sum() + ((step_0 - size_0 * slope_0) ** 2).sum() / size_0
+        back = ((step + size * slope_new) ** 2 / size * moves).sum()
+        back += ((step_0 + size_0 * slope_0_new) ** 2).sum() / size_0
+        accept = math.exp(min(0.0, value_new - value + (there - back) / 4.0))
+        if np.random.random() < accept:
+            w[:], intercept[:] = new, new_0
+    if adapt:
+        state.scalars[CORRECTED_EPS] = min(2.0, eps * math.exp(0.05 * (accept - ACCEPTANCE)))
+
+
+@compiled
+def _in_slab(w, hyper, delta, v0):
+    """Which coefficients belong to the slab rather than to the spike."""
+    result = np.ones(w.shape, dtype=np.bool_)
+    if hyper.spike_slab:
+        logit_delta = math.log(delta) - math.log1p(-delta)
+        for k in range(w.shape[0]):
+            for j in range(w.shape[1]):
+                result[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.v1, logit_delta) > 0.5
+    return result
+
+
+@compiled
+def _log_posterior(data, hyper, w, intercept, delta, v0):
+    """Log posterior with gamma summed out, up to a constant for each set of slab coefficients, and its gradients."""
+    scores = _scores(data.x, w, intercept)
+    excess = data.y - _probabilities(scores)
+    slope, slope_0 = excess @ data.x, excess.sum(1) - intercept / INTERCEPT_VARIANCE
+    value = (data.y * scores).sum() - 0.5 * (intercept**2).sum() / INTERCEPT_VARIANCE
+    for i in range(scores.shape[1]):
+        top = max(0.0, scores[:, i].max()) if len(intercept) == 1 else scores[:, i].max()
+        total = math.exp(-top) if len(intercept) == 1 else 0.0
+        for k in range(len(intercept)):
+            total += math.exp(scores[k, i] - top)
+        value -= top + math.log(total)
+    if not hyper.spike_slab:
+        return value - 0.5 * (w * w).sum() / hyper.prior_variance, slope - w / hyper.prior_variance, slope_0
+    logit_delta = math.log(delta) - math.log1p(-delta)
+    for k in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            b = w[k, j]
+            slab = slab_probability(b, 1.0, v0, hyper.v1, logit_delta)
+            if slab > 0.5:
+                value -= 0.5 * b * b / hyper.v1 + math.log(slab)
+            else:
+                value -= abs(b) / v0 + math.log1p(-slab)
+            slope[k, j] -= (1.0 - slab) * math.copysign(1.0 / v0, b) + slab * b / hyper.v1
+    return value, slope, slope_0
 
 
 @compiled
@@ -225,7 +299,10 @@ def _adapt(data, hyper, state, v0, iterations):
     rows, p = metric.shape
     shares = _probabilities(_scores(data.x, state.w, state.intercept))
     weights = shares * (1.0 - shares) * (1.0 if rows == 1 else 2.0)
-    information = weights @ (data.x * data.x)
+    information = state.information
+    information[:] = weights @ (data.x * data.x)
+    if not hyper.precondition:
+        information[:] = data.x.shape[0] / 4.0
     root, worst, least = np.zeros(p), 0.0, 1e300
     for j in range(p):
         for k in range(rows):
