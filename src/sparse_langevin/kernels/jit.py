@@ -1,0 +1,39 @@
+"""Numba's compiler with the options that all kernels share.
+
+`compiled` releases the interpreter's lock and keeps machine code on disk, next to the source or in the user's cache
+folder, so that compilation is paid once per machine; where neither can be written, code is compiled in every process.
+
+Floating point: `contract` allows fused multiply-adds. `reassociated` also allows sums to be split over vector lanes.
+Neither lets the compiler assume that numbers are finite.
+
+Numba notices that a cached function is out of date by the date of its own file alone: after a change in a file whose
+functions are called from another file, touch the other one too.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# The error model: a division by zero gives infinity, as in NumPy and torch, and costs no branch.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+
+
+def compiled(function: Function) -> Function:
+    """Compile ``function`` for each combination of argument types that it is called with."""
+    return _compile(function, OPTIONS)
+
+
+def reassociated(function: Function) -> Function:
+    """Like `compiled`, with sums in any order."""
+    return _compile(function, OPTIONS | {"fastmath": {"contract", "reassoc"}})
+
+
+def _compile(function: Function, options: dict[str, Any]) -> Function:
+    try:
+        result: Function = numba.njit(function, cache=True, **options)
+    except RuntimeError:  # no folder to keep the code in
+        result = numba.njit(function, **options)
+    return result
