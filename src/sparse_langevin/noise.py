@@ -4,13 +4,14 @@ The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel random nu
 2011): a keyed bijection of 64-bit counters. The key comes from the seed and the stream, the counter is
 (index // 2, step), and each pair of 32-bit words gives two normal numbers by Box and Muller:
 
-    u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32
+    u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32      (words as signed integers + 2^31)
     z[2i] = sqrt(-2 log u1) cos(2 pi u2)      z[2i + 1] = sqrt(-2 log u1) sin(2 pi u2)
 
 There is no state: a run that resumes at step k needs only k, and any number of threads, devices or ranks
 sees the same noise. The arithmetic is done in float64, so float32 and float64 models get the same draws.
 """
 
+import functools
 import math
 
 import torch
@@ -40,6 +41,11 @@ class CounterNoise:
     dtype, device
         Of the vectors returned.
 
+    Attributes
+    ----------
+    key : tuple of int
+        The two 32-bit words under which counters are encrypted, for whoever makes the noise elsewhere.
+
     Examples
     --------
     >>> noise = CounterNoise(seed=0, size=3)
@@ -60,14 +66,12 @@ class CounterNoise:
             raise ValueError(f"seed must be an integer in [0, 2**64), got {seed!r}")
         self.size = size
         self.dtype = dtype
-        self._key = _derive_key(seed, stream)
+        self.device = device
+        self.key = _derive_key(seed, stream)
         self._pairs = max(1, (size + 1) // 2)
         # A chunk holds the counters of several steps when vectors are short: small models are then not slowed
         # down by the cost of launching a hundred tiny operations per step.
         self._steps_per_chunk = max(1, CHUNK // self._pairs)
-        position = torch.arange(CHUNK, dtype=torch.int32, device=device)
-        self._index = position % self._pairs if self._steps_per_chunk > 1 else position
-        self._ahead = position // self._pairs if self._steps_per_chunk > 1 else torch.zeros_like(position)
         self._out = torch.empty(0, dtype=dtype, device=device)
         self._first = -1  # first step held in _out
 
@@ -84,14 +88,23 @@ class CounterNoise:
         """Return a vector of -1 and +1 for ``step``."""
         return torch.where(self.normal(step) < 0, -1.0, 1.0).to(self.dtype)
 
+    @functools.cached_property
+    def _counters(self) -> tuple[Tensor, Tensor]:
+        """Index and step of each counter in a chunk; made when needed, since engines may use the key alone."""
+        position = torch.arange(CHUNK, dtype=torch.int32, device=self.device)
+        if self._steps_per_chunk > 1:
+            return position % self._pairs, position // self._pairs
+        return position, torch.zeros_like(position)
+
     def _normals(self, first: int) -> Tensor:
         """Normal vectors of the steps ``first .. first + steps_per_chunk - 1``, one per row."""
         rows, pairs = self._steps_per_chunk, self._pairs
-        out = torch.empty(rows, pairs, 2, dtype=self.dtype, device=self._index.device)
+        out = torch.empty(rows, pairs, 2, dtype=self.dtype, device=self.device)
         flat = out.view(rows * pairs, 2)
+        index, ahead = self._counters
         for start in range(0, rows * pairs, CHUNK):
             count = min(CHUNK, rows * pairs - start)
-            words = threefry2x32(self._key, self._index + start, self._ahead + _signed(first))
+            words = threefry2x32(self.key, index + start, ahead + _signed(first))
             radius, angle = _polar(*words)
             flat[start : start + count, 0] = (radius * angle.cos())[:count]
             flat[start : start + count, 1] = (radius * angle.sin())[:count]

@@ -92,6 +92,9 @@ class Sampler:
         A `Pruning` plan, or None.
     seed, chain
         Together they determine all noise; chains of one seed are independent.
+    engine
+        Who carries out the update: ``"native"`` (compiled for the CPU), ``"reference"`` (plain torch), or the
+        fastest that works for the model's device, ``"auto"``. They differ by rounding.
 
     Examples
     --------
@@ -117,6 +120,7 @@ class Sampler:
         pruning: Pruning | None = None,
         seed: int = 0,
         chain: int = 0,
+        engine: kernels.EngineName = "auto",
     ) -> None:
         if not isinstance(preconditioner, Identity | RMSprop):
             raise TypeError(f"preconditioner must be Identity() or RMSprop(...), got {preconditioner!r}")
@@ -163,6 +167,7 @@ class Sampler:
         self.s = torch.zeros_like(vector[start:]) if self.delta else None
         self.keep = torch.ones_like(vector[start:], dtype=torch.bool) if pruning else None
         self._kept = {b.name: b.size for b in self.flat.blocks if b.sparse}
+        self._engine = kernels.choose(vector, engine)
         self._states = self._make_states()
         self._noise = self._stream(noise.WEIGHTS)
         self._curvature = None
@@ -296,19 +301,14 @@ class Sampler:
         return evaluation, scale, self._curvature(self.flat, gradients, scale, data, self.sigma, k)
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
-        """Let the kernel update every block; one transfer brings all sums to the host."""
-        z = None if math.isinf(scalars.tau) else self._noise.normal(k)
+        """Let the engine update every block."""
         held = self.keep if self.pruning is not None and self.pruning.holds(k) else None
-        sums = []
-        with torch.no_grad():
-            for block, state in zip(self.flat.blocks, self._states, strict=True):
-                state.noise = None if z is None else z[block.span]
-                state.curvature = None if second is None else second[block.span]
-                state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
-                state.delta = self.delta.get(block.name, 0.5)
-                sums.append(torch.stack(kernels.update(state, scalars)))
-        rows = torch.stack(sums).tolist()
-        return {block.name: kernels.Sums(*row) for block, row in zip(self.flat.blocks, rows, strict=True)}
+        for block, state in zip(self.flat.blocks, self._states, strict=True):
+            state.curvature = None if second is None else second[block.span]
+            state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
+            state.delta = self.delta.get(block.name, 0.5)
+        sums = self._engine.step(self._states, scalars, self._noise, k)
+        return {block.name: total for block, total in zip(self.flat.blocks, sums, strict=True)}
 
     def _update_latents(
         self,
@@ -366,9 +366,8 @@ class Sampler:
         """What the kernel needs of each block; views, made once."""
         states = []
         for block in self.flat.blocks:
-            state = kernels.BlockState(
-                self._priors[block.name], self.flat.vector[block.span], self.flat.grad[block.span]
-            )
+            beta, grad = self.flat.vector[block.span], self.flat.grad[block.span]
+            state = kernels.BlockState(self._priors[block.name], beta, grad, start=block.start)
             if self.v is not None:
                 state.v = self.v[block.span]
             if self.rho is not None and self.s is not None and block.name in self.delta:

@@ -220,8 +220,9 @@ def _update(
 @compiled
 def normals(key: tuple[int, int], step: int, first_pair: int, out: Array) -> None:
     """Fill ``out``, of even length, with the pairs of normal numbers from ``first_pair`` on."""
+    key0, key1 = u32(key[0]), u32(key[1])
     for i in range(len(out) // 2):
-        word0, word1 = _threefry(key[0], key[1], u32(first_pair + i), u32(step))
+        word0, word1 = _threefry(key0, key1, u32(first_pair + i), u32(step))
         # Read as signed integers from -2^31 up, as `noise` does.
         out[2 * i], out[2 * i + 1] = _box_muller(u32(word0 ^ SIGN), u32(word1 ^ SIGN), out)
 

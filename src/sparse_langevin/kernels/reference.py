@@ -29,9 +29,9 @@ class BlockState:
     prior: Prior
     beta: Tensor
     grad: Tensor
-    """Gradient of minus the log-likelihood; overwritten with that of minus the log posterior."""
-    noise: Tensor | None = None
-    """Standard normal numbers, or None at infinite tau."""
+    """Gradient of minus the log-likelihood; engines may overwrite it."""
+    start: int = 0
+    """The block's place in the vector of all weights, which is where its noise begins."""
     v: Tensor | None = None
     """Second moments of the gradient, or None without a preconditioner."""
     curvature: Tensor | None = None
@@ -41,6 +41,11 @@ class BlockState:
     delta: float = 0.5
     keep: Tensor | None = None
     """False where a weight is held at zero."""
+
+    @property
+    def span(self) -> slice:
+        """The block's slice of a vector of all weights."""
+        return slice(self.start, self.start + len(self.beta))
 
 
 class StepScalars(NamedTuple):
@@ -69,9 +74,12 @@ class Sums(NamedTuple):
     """squared norm of the random part of the step"""
 
 
-def update(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Take one step with ``block`` in place; return its `Sums` as 0-d tensors, so that nothing waits for the device."""
-    drift, noise = _move(block, step)
+def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Take one step with ``block`` in place; return its `Sums` as 0-d tensors, so that nothing waits for the device.
+
+    ``z`` holds standard normal numbers; None at infinite tau.
+    """
+    drift, noise = _move(block, step, z)
     if block.rho is None or block.s is None or isinstance(block.prior, GaussianPrior):
         zero = torch.zeros_like(drift)
         return zero, zero, zero, drift, noise
@@ -82,7 +90,7 @@ def update(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor, Tensor
     return block.rho.sum(), spike, slab, drift, noise
 
 
-def _move(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor]:
+def _move(block: BlockState, step: StepScalars, noise: Tensor | None) -> tuple[Tensor, Tensor]:
     """Langevin step of the weights; squared norms of its two parts."""
     beta, u = block.beta, _potential_gradient(block, step.sigma)
     if block.v is None:
@@ -100,7 +108,6 @@ def _move(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor]:
             correction.div_(step.tau)
             beta.add_(correction, alpha=step.step_size)
             drift.sub_(correction)
-    noise = block.noise
     if noise is not None:
         scale = math.sqrt(2.0 * step.step_size / step.tau)
         noise = noise * scale if block.v is None else (noise * scale).div_(inverse_metric.sqrt_())

@@ -1,0 +1,115 @@
+"""Engines: who carries out the update of all blocks, and how one is chosen.
+
+`Reference` runs `reference.update` on any device. `Native` runs `native.update_chunks` on the CPU, several times
+faster, and keeps no noise. They agree to rounding, not to the last bit: like the device, the engine is no
+part of a run's settings, and a run that is to resume bit for bit must keep it.
+"""
+
+import functools
+import logging
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparse_langevin.kernels import threads
+from sparse_langevin.kernels.reference import BlockState, StepScalars, Sums, update
+from sparse_langevin.noise import CounterNoise
+from sparse_langevin.priors import GaussianPrior
+
+EngineName = Literal["auto", "native", "reference"]
+
+logger = logging.getLogger("sparse_langevin")
+
+
+class Engine(Protocol):
+    """Carries out one step of all blocks."""
+
+    def step(
+        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
+    ) -> list[Sums]:
+        """Update every block in place with the noise of step ``k``; return the sums of each."""
+
+
+def choose(vector: Tensor, name: EngineName = "auto") -> Engine:
+    """The engine called ``name`` for weights like ``vector``; ``"auto"`` is the fastest that works."""
+    if name not in ("auto", "native", "reference"):
+        raise ValueError(f"engine must be 'auto', 'native' or 'reference', got {name!r}")
+    if name == "native" and not vector.is_cpu:
+        raise ValueError(f"engine='native' is for models on the CPU, this one is on {vector.device}: use 'auto'")
+    if name == "reference" or not vector.is_cpu:
+        return Reference()
+    try:
+        return Native()
+    except ImportError as error:
+        if name == "native":
+            raise ImportError("engine='native' needs numba: pip install numba") from error
+        _say_once(f"numba cannot be imported ({error}): updates run in plain torch, several times slower")
+        return Reference()
+
+
+class Reference:
+    """Plain torch operations, on any device."""
+
+    def step(
+        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
+    ) -> list[Sums]:
+        """Update every block in place; one transfer brings all sums to the host."""
+        z = None if math.isinf(scalars.tau) else noise.normal(k)
+        sums = []
+        with torch.no_grad():
+            for state in states:
+                sums.append(torch.stack(update(state, scalars, None if z is None else z[state.span])))
+        return [Sums(*row) for row in torch.stack(sums).tolist()]
+
+
+class Native:
+    """Compiled code on the threads of the CPU, as many as torch uses; the result does not depend on their number."""
+
+    SMALL = 1 << 15  # weights; fewer are not worth waking a thread for
+    PIECE = 64  # chunks per task: some 0.3 ms
+
+    def __init__(self) -> None:
+        from sparse_langevin.kernels import native  # numba takes half a second to import, and may be missing
+
+        self._native = native
+
+    def step(
+        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
+    ) -> list[Sums]:
+        """Update every block in place, chunk by chunk."""
+        key = None if math.isinf(scalars.tau) else noise.key
+        # An int among the scalars would be another type, and compiled anew.
+        scalars = StepScalars(scalars.first, *map(float, scalars[1:]))
+        sums = [np.empty((-(-len(state.beta) // self._native.CHUNK), len(Sums._fields))) for state in states]
+        size = sum(len(state.beta) for state in states)
+        count = 1 if size < self.SMALL else torch.get_num_threads()
+        piece = self.PIECE if count > 1 else size
+        tasks = deque(
+            functools.partial(self._native.update_chunks, *arguments, rows[first : first + piece], first)
+            for arguments, rows in zip((self._arguments(s, scalars, key, k) for s in states), sums, strict=True)
+            for first in range(0, len(rows), piece)
+        )
+        threads.run(tasks, count)
+        return [Sums(*rows.sum(axis=0).tolist()) for rows in sums]
+
+    def _arguments(
+        self, state: BlockState, scalars: StepScalars, key: tuple[int, int] | None, k: int
+    ) -> tuple[object, ...]:
+        """What `native.update_chunks` needs of a block, up to the chunks."""
+        if isinstance(state.prior, GaussianPrior):
+            prior = self._native.PriorScalars(float(state.prior.precision), 1.0, 1.0, 0.5)
+        else:
+            prior = self._native.PriorScalars(0.0, float(state.prior.v0), float(state.prior.v1), state.delta)
+        vectors = (state.beta, state.grad, state.v, state.curvature, state.rho, state.s, state.keep)
+        arrays = (None if vector is None else vector.numpy() for vector in vectors)
+        return (*arrays, scalars, prior, key, k, state.start)
+
+
+@functools.cache
+def _say_once(message: str) -> None:
+    logger.warning(message)
