@@ -138,6 +138,7 @@ class Sampler:
         self._step_size = as_schedule(step_size, "step_size")
         self._tau = as_schedule(tau, "tau")
         self._omega = capped_omega(as_schedule(omega, "omega"))
+        self._eta = float(getattr(preconditioner, "eta", 0.0))
         self._alpha = as_schedule(getattr(preconditioner, "alpha", 0.0), "alpha")
         for name, schedule, high in (
             ("step_size", self._step_size, math.inf),
@@ -157,7 +158,7 @@ class Sampler:
 
         self.steps = 0
         """Steps taken so far."""
-        self.sigma = self.likelihood.sigma
+        self.sigma = float(self.likelihood.sigma)
         """Current noise level."""
         self.delta = {n: p.delta for n, p in self._priors.items() if isinstance(p, SpikeSlab)}
         """Current inclusion probability of each spike-and-slab layer."""
@@ -279,7 +280,7 @@ class Sampler:
             omega=value_at(self._omega, k, "omega", high=1.0),
             sigma=self.sigma,
             alpha=value_at(self._alpha, k, "alpha", high=1.0),
-            eta=getattr(self.preconditioner, "eta", 0.0),
+            eta=self._eta,
         )
 
     def _differentiate(self, data: Any, k: int) -> tuple[Evaluation, float, Tensor | None]:
@@ -295,7 +296,7 @@ class Sampler:
                 )
             scale = self.num_data / evaluation.examples
             create_graph = self._curvature is not None and not self._curvature.exact
-            gradients = self.flat.differentiate(-scale * evaluation.log_likelihood, create_graph=create_graph)
+            gradients = self.flat.differentiate(evaluation.log_likelihood, -scale, create_graph=create_graph)
         if self._curvature is None:
             return evaluation, scale, None
         return evaluation, scale, self._curvature(self.flat, gradients, scale, data, self.sigma, k)
@@ -308,7 +309,7 @@ class Sampler:
             state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
             state.delta = self.delta.get(block.name, 0.5)
         sums = self._engine.step(self._states, scalars, self._noise, k)
-        return {block.name: total for block, total in zip(self.flat.blocks, sums, strict=True)}
+        return dict(zip(self._sizes, sums, strict=True))
 
     def _update_latents(
         self,

@@ -6,11 +6,12 @@ part of a run's settings, and a run that is to resume bit for bit must keep it.
 """
 
 import functools
+import itertools
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -70,7 +71,7 @@ class Reference:
 class Native:
     """Compiled code on the threads of the CPU, as many as torch uses; the result does not depend on their number."""
 
-    SMALL = 1 << 15  # weights; fewer are not worth waking a thread for
+    SMALL = 32  # chunks; fewer are not worth waking a thread for
     PIECE = 64  # chunks per task: some 0.3 ms
 
     def __init__(self) -> None:
@@ -83,24 +84,28 @@ class Native:
     ) -> list[Sums]:
         """Update every block in place, chunk by chunk."""
         key = None if math.isinf(scalars.tau) else noise.key
-        # An int among the scalars would be another type, and compiled anew.
-        scalars = StepScalars(scalars.first, *map(float, scalars[1:]))
-        sums = [np.empty((-(-len(state.beta) // self._native.CHUNK), len(Sums._fields))) for state in states]
-        size = sum(len(state.beta) for state in states)
-        count = 1 if size < self.SMALL else torch.get_num_threads()
-        piece = self.PIECE if count > 1 else size
-        tasks = deque(
-            functools.partial(self._native.update_chunks, *arguments, rows[first : first + piece], first)
-            for arguments, rows in zip((self._arguments(s, scalars, key, k) for s in states), sums, strict=True)
-            for first in range(0, len(rows), piece)
-        )
-        threads.run(tasks, count)
-        return [Sums(*rows.sum(axis=0).tolist()) for rows in sums]
+        blocks = [self._arguments(state, scalars, key, k) for state in states]
+        chunks = [max(1, -(-block[0].size // self._native.CHUNK)) for block in blocks]
+        starts = [0, *itertools.accumulate(chunks[:-1])]
+        sums = np.empty((sum(chunks), len(Sums._fields)))
+        count = torch.get_num_threads() if len(sums) >= self.SMALL else 1
+        if count == 1:
+            for block, start, length in zip(blocks, starts, chunks, strict=True):
+                self._native.update_chunks(*block, sums[start : start + length], 0)
+        else:
+            tasks = (
+                functools.partial(self._native.update_chunks, *block, sums[start + first : start + last], first)
+                for block, start, length in zip(blocks, starts, chunks, strict=True)
+                for first, last in pieces(length, self.PIECE)
+            )
+            threads.run(deque(tasks), count)
+        rows = sums if len(sums) == len(blocks) else np.add.reduceat(sums, starts)
+        return [Sums(*row) for row in rows.tolist()]
 
     def _arguments(
         self, state: BlockState, scalars: StepScalars, key: tuple[int, int] | None, k: int
-    ) -> tuple[object, ...]:
-        """What `native.update_chunks` needs of a block, up to the chunks."""
+    ) -> tuple[Any, ...]:
+        """What `native.update_chunks` needs of a block, up to the chunks; an int for a float would compile anew."""
         if isinstance(state.prior, GaussianPrior):
             prior = self._native.PriorScalars(float(state.prior.precision), 1.0, 1.0, 0.5)
         else:
@@ -108,6 +113,12 @@ class Native:
         vectors = (state.beta, state.grad, state.v, state.curvature, state.rho, state.s, state.keep)
         arrays = (None if vector is None else vector.numpy() for vector in vectors)
         return (*arrays, scalars, prior, key, k, state.start)
+
+
+def pieces(length: int, piece: int) -> Iterator[tuple[int, int]]:
+    """Cut range(length) into pieces."""
+    for first in range(0, length, piece):
+        yield first, min(first + piece, length)
 
 
 @functools.cache
