@@ -13,6 +13,7 @@ sees the same noise. The arithmetic is done in float64, so float32 and float64 m
 
 import functools
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ PARITY = 0x1BD11BDA
 # Counters worked on at a time. The block stays in cache, and below torch's parallel grain of 32768, so that every
 # element takes the same instructions whatever the number of threads.
 CHUNK = 1 << 14
+
+Key = tuple[int, int] | tuple[Tensor, Tensor]
 
 WEIGHTS, PROBES = 0, 1  # streams: the Langevin noise, and the probes of the curvature estimate
 
@@ -84,6 +87,10 @@ class CounterNoise:
             self._first = first
         return self._out[step - first]
 
+    def words(self, step: int) -> Tensor:
+        """The key and the step as three int32 words, for `normals_at`."""
+        return torch.tensor([*map(_signed, (*self.key, step))], dtype=torch.int32, device=self.device)
+
     def rademacher(self, step: int) -> Tensor:
         """Return a vector of -1 and +1 for ``step``."""
         return torch.where(self.normal(step) < 0, -1.0, 1.0).to(self.dtype)
@@ -111,23 +118,35 @@ class CounterNoise:
         return out.view(rows, 2 * pairs)[:, : self.size]
 
 
-def threefry2x32(key: tuple[int, int], word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
+def normals_at(words: Tensor, start: int, size: int, dtype: torch.dtype) -> Tensor:
+    """Normal numbers of the indices ``start .. start + size - 1``, each computed on its own.
+
+    The same numbers as `CounterNoise.normal`, with each pair computed twice: a form that torch.compile fuses with
+    the arithmetic that uses them. ``words`` are those of `CounterNoise.words`.
+    """
+    index = torch.arange(start, start + size, device=words.device)
+    pair = (index >> 1).int()
+    radius, angle = _polar(*threefry2x32((words[0], words[1]), pair, words[2].expand_as(pair).clone()))
+    return (radius * torch.where((index & 1) == 0, angle.cos(), angle.sin())).to(dtype)
+
+
+def threefry2x32(key: Key, word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
     """Encrypt int32 counters (word0, word1) under ``key``; the words are overwritten.
 
     torch has no unsigned 32-bit arithmetic: words are int32, whose additions wrap, and a logical shift is an
     arithmetic one with the sign's copies masked away.
     """
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
+    schedule = tuple(map(_signed, (key[0], key[1], key[0] ^ key[1] ^ PARITY)))
     spill = torch.empty_like(word1)
-    word0.add_(_signed(schedule[0]))
-    word1.add_(_signed(schedule[1]))
+    word0.add_(schedule[0])
+    word1.add_(schedule[1])
     for group in range(5):
         for turn in ROTATIONS[group % 2]:
             word0.add_(word1)
             torch.bitwise_right_shift(word1, 32 - turn, out=spill)
             spill.bitwise_and_((1 << turn) - 1)
             word1.bitwise_left_shift_(turn).bitwise_or_(spill).bitwise_xor_(word0)
-        word0.add_(_signed(schedule[(group + 1) % 3]))
+        word0.add_(schedule[(group + 1) % 3])
         word1.add_(_signed(schedule[(group + 2) % 3] + group + 1))
     return word0, word1
 
@@ -150,7 +169,9 @@ def _derive_key(seed: int, stream: int) -> tuple[int, int]:
     return int(words[0].item()) & 0xFFFFFFFF, int(words[1].item()) & 0xFFFFFFFF
 
 
-def _signed(word: int) -> int:
-    """The signed 32-bit integer with the same bits as ``word`` modulo 2**32."""
+def _signed(word: Any) -> Any:
+    """The signed 32-bit integer with the same bits as ``word`` modulo 2**32; int32 tensors are that already."""
+    if isinstance(word, Tensor):
+        return word
     word &= 0xFFFFFFFF
     return word - (1 << 32) if word >= 1 << 31 else word

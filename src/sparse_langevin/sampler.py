@@ -307,7 +307,8 @@ class Sampler:
         for block, state in zip(self.flat.blocks, self._states, strict=True):
             state.curvature = None if second is None else second[block.span]
             state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
-            state.delta = self.delta.get(block.name, 0.5)
+            if isinstance(state.prior, SpikeSlab):
+                state.log_odds = state.prior.log_odds_at_zero(self.delta[block.name])
         sums = self._engine.step(self._states, scalars, self._noise, k)
         return dict(zip(self._sizes, sums, strict=True))
 

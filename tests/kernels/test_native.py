@@ -44,7 +44,7 @@ def make_states(dtype, *, metric, latent, masked, gamma, seed=0):
                 curvature=curvature[span] if gamma else None,
                 rho=rho[span] if spiky else None,
                 s=s[span] if spiky else None,
-                delta=0.3,
+                log_odds=-1.0,
                 keep=keep[span] if masked and i > 0 else None,
             )
         )

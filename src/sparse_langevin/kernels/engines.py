@@ -1,8 +1,9 @@
 """Engines: who carries out the update of all blocks, and how one is chosen.
 
-`Reference` runs `reference.update` on any device. `Native` runs `native.update_chunks` on the CPU, several times
-faster, and keeps no noise. They agree to rounding, not to the last bit: like the device, the engine is no
-part of a run's settings, and a run that is to resume bit for bit must keep it.
+`Reference` runs `reference.update` on any device. `Compiled` is the same under torch.compile, with the noise made inside:
+one pass over memory, for accelerators. `Native` runs `native.update_chunks` on the CPU, also in one pass. They agree
+to rounding, not to the last bit: like the device, the engine is no part of a run's settings, and a run that is to
+resume bit for bit must keep it.
 """
 
 import functools
@@ -11,7 +12,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -19,10 +20,10 @@ from torch import Tensor
 
 from sparse_langevin.kernels import threads
 from sparse_langevin.kernels.reference import BlockState, StepScalars, Sums, update
-from sparse_langevin.noise import CounterNoise
+from sparse_langevin.noise import CounterNoise, normals_at
 from sparse_langevin.priors import GaussianPrior
 
-EngineName = Literal["auto", "native", "reference"]
+EngineName = Literal["auto", "native", "reference", "compiled"]
 
 logger = logging.getLogger("sparse_langevin")
 
@@ -38,12 +39,14 @@ class Engine(Protocol):
 
 def choose(vector: Tensor, name: EngineName = "auto") -> Engine:
     """The engine called ``name`` for weights like ``vector``; ``"auto"`` is the fastest that works."""
-    if name not in ("auto", "native", "reference"):
-        raise ValueError(f"engine must be 'auto', 'native' or 'reference', got {name!r}")
+    if name not in get_args(EngineName):
+        raise ValueError(f"engine must be one of {', '.join(map(repr, get_args(EngineName)))}, got {name!r}")
     if name == "native" and not vector.is_cpu:
         raise ValueError(f"engine='native' is for models on the CPU, this one is on {vector.device}: use 'auto'")
-    if name == "reference" or not vector.is_cpu:
+    if name == "reference":
         return Reference()
+    if name == "compiled" or not vector.is_cpu:
+        return Compiled(required=name == "compiled")
     try:
         return Native()
     except ImportError as error:
@@ -66,6 +69,35 @@ class Reference:
             for state in states:
                 sums.append(torch.stack(update(state, scalars, None if z is None else z[state.span])))
         return [Sums(*row) for row in torch.stack(sums).tolist()]
+
+
+class Compiled:
+    """The reference under torch.compile; each kind of block is compiled when it is first seen.
+
+    Parameters
+    ----------
+    required
+        Whether a compiler that does not work is an error; otherwise a log line says so, and the reference runs.
+    """
+
+    def __init__(self, *, required: bool) -> None:
+        self._update = torch.compile(_noisy_update, fullgraph=True, dynamic=True)
+        self._required = required
+
+    def step(
+        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
+    ) -> list[Sums]:
+        """Update every block in place; one transfer brings all sums to the host."""
+        words = None if math.isinf(scalars.tau) else noise.words(k)
+        with torch.no_grad():
+            rows = torch.stack([self._update(state, scalars, words) for state in states])
+        return [Sums(*row) for row in rows.tolist()]
+
+
+def _noisy_update(state: BlockState, scalars: StepScalars, words: Tensor | None) -> Tensor:
+    beta = state.beta
+    z = None if words is None else normals_at(words, state.start, len(beta), beta.dtype)
+    return torch.stack(update(state, scalars, z))
 
 
 class Native:
@@ -107,9 +139,9 @@ class Native:
     ) -> tuple[Any, ...]:
         """What `native.update_chunks` needs of a block, up to the chunks; an int for a float would compile anew."""
         if isinstance(state.prior, GaussianPrior):
-            prior = self._native.PriorScalars(float(state.prior.precision), 1.0, 1.0, 0.5)
+            prior = self._native.PriorScalars(float(state.prior.precision), 1.0, 1.0, 0.0)
         else:
-            prior = self._native.PriorScalars(0.0, float(state.prior.v0), float(state.prior.v1), state.delta)
+            prior = self._native.PriorScalars(0.0, float(state.prior.v0), float(state.prior.v1), state.log_odds)
         vectors = (state.beta, state.grad, state.v, state.curvature, state.rho, state.s, state.keep)
         arrays = (None if vector is None else vector.numpy() for vector in vectors)
         return (*arrays, scalars, prior, key, k, state.start)

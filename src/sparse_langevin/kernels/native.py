@@ -45,7 +45,8 @@ class PriorScalars(NamedTuple):
     precision: float
     v0: float
     v1: float
-    delta: float
+    log_odds: float
+    """of inclusion of a weight at zero, see `SpikeSlab.log_odds_at_zero`"""
 
 
 class Coefficients(NamedTuple):
@@ -79,8 +80,6 @@ def coefficients(like: Array, step: StepScalars, prior: PriorScalars) -> Coeffic
     """Coefficients of one step and block, in the precision of ``like``."""
     real = like.dtype.type
     memory = 0.0 if step.first else step.alpha
-    odds = math.log(max(prior.delta, 1e-300)) - math.log(max(1.0 - prior.delta, 1e-300))
-    odds += math.log(2.0 * prior.v0) - 0.5 * math.log(2.0 * math.pi * prior.v1)
     return Coefficients(
         real(step.step_size),
         real(memory),
@@ -93,7 +92,7 @@ def coefficients(like: Array, step: StepScalars, prior: PriorScalars) -> Coeffic
         real(prior.precision),
         real(1.0 / (prior.v0 * step.sigma)),
         real(1.0 / (prior.v1 * step.sigma**2)),
-        real(odds),
+        real(prior.log_odds),
     )
 
 

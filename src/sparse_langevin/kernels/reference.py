@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from sparse_langevin.preconditioners import gamma
-from sparse_langevin.priors import GaussianPrior, Prior, inclusion_odds, quadratic_terms, spike_slab_gradient
+from sparse_langevin.priors import GaussianPrior, Prior, inclusion_from, quadratic_terms, spike_slab_gradient
 
 
 @dataclass(slots=True)
@@ -38,7 +38,8 @@ class BlockState:
     """Diagonal Hessian of minus the log-likelihood, when Gamma is on."""
     rho: Tensor | None = None
     s: Tensor | None = None
-    delta: float = 0.5
+    log_odds: float = 0.0
+    """Log-odds of inclusion of a weight at zero, see `SpikeSlab.log_odds_at_zero`."""
     keep: Tensor | None = None
     """False where a weight is held at zero."""
 
@@ -84,7 +85,7 @@ def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tens
         zero = torch.zeros_like(drift)
         return zero, zero, zero, drift, noise
     prior = block.prior
-    block.rho.lerp_(inclusion_odds(block.beta, prior, step.sigma, block.delta), step.omega)
+    block.rho.lerp_(inclusion_from(block.beta, prior, step.sigma, block.log_odds), step.omega)
     block.s.lerp_(block.rho, step.omega)
     spike, slab = quadratic_terms(block.beta, block.s, prior)
     return block.rho.sum(), spike, slab, drift, noise
