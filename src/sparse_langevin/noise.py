@@ -118,13 +118,13 @@ class CounterNoise:
         return out.view(rows, 2 * pairs)[:, : self.size]
 
 
-def normals_at(words: Tensor, start: int, size: int, dtype: torch.dtype) -> Tensor:
+def normals_at(words: Tensor, start: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """Normal numbers of the indices ``start .. start + size - 1``, each computed on its own.
 
     The same numbers as `CounterNoise.normal`, with each pair computed twice: a form that torch.compile fuses with
     the arithmetic that uses them. ``words`` are those of `CounterNoise.words`.
     """
-    index = torch.arange(start, start + size, device=words.device)
+    index = torch.arange(size, device=words.device) + start
     pair = (index >> 1).int()
     radius, angle = _polar(*threefry2x32((words[0], words[1]), pair, words[2].expand_as(pair).clone()))
     return (radius * torch.where((index & 1) == 0, angle.cos(), angle.sin())).to(dtype)

@@ -107,7 +107,7 @@ Prior = GaussianPrior | SpikeSlab
 def spike_slab_gradient(beta: Tensor, s: Tensor, prior: SpikeSlab, sigma: float) -> Tensor:
     """Gradient of minus the log prior: kappa0*sign(beta)/sigma + kappa1*beta/sigma^2."""
     spike = (1.0 - s).mul_(1.0 / (prior.v0 * sigma)).mul_(beta.sign())
-    return spike.addcmul_(s, beta, value=1.0 / (prior.v1 * sigma**2))
+    return spike.add_((s * beta).mul_(1.0 / (prior.v1 * sigma**2)))
 
 
 def inclusion_odds(beta: Tensor, prior: SpikeSlab, sigma: float, delta: float) -> Tensor:
@@ -118,7 +118,7 @@ def inclusion_odds(beta: Tensor, prior: SpikeSlab, sigma: float, delta: float) -
 def inclusion_from(beta: Tensor, prior: SpikeSlab, sigma: float, log_odds_at_zero: float) -> Tensor:
     """P(gamma = 1 | beta), from the log-odds of a weight at zero."""
     log_odds = beta.abs().mul_(1.0 / (sigma * prior.v0)).add_(log_odds_at_zero)
-    return torch.sigmoid_(log_odds.addcmul_(beta, beta, value=-0.5 / (sigma**2 * prior.v1)))
+    return torch.sigmoid_(log_odds.add_(beta.square().mul_(-0.5 / (sigma**2 * prior.v1))))
 
 
 def quadratic_terms(beta: Tensor, s: Tensor, prior: SpikeSlab) -> tuple[Tensor, Tensor]:

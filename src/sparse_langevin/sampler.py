@@ -93,8 +93,9 @@ class Sampler:
     seed, chain
         Together they determine all noise; chains of one seed are independent.
     engine
-        Who carries out the update: ``"native"`` (compiled for the CPU), ``"reference"`` (plain torch), or the
-        fastest that works for the model's device, ``"auto"``. They differ by rounding.
+        Who carries out the update: ``"native"`` (machine code for the CPU), ``"compiled"`` (torch.compile),
+        ``"reference"`` (plain torch), or the fastest that works for the model's device, ``"auto"``. They differ by
+        rounding, so a run must keep its engine to resume bit for bit.
 
     Examples
     --------

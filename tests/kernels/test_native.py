@@ -132,7 +132,9 @@ def test_noise_equals_the_reference(start):
 
 def test_extreme_words():
     """The tails: u1 = (word + 1/2)/2^32 down to 2^-33 and up to 1 - 2^-33, and every change of formula between."""
-    turns = [round(2**32 * math.sqrt(0.5)) + i for i in range(-3, 4)] + [2**e + i for e in range(2, 32) for i in (-1, 1)]
+    turns = [round(2**32 * math.sqrt(0.5)) + i for i in range(-3, 4)] + [
+        2**e + i for e in range(2, 32) for i in (-1, 1)
+    ]
     words = np.array([*range(1000), *range(2**32 - 1000, 2**32), 2**31, *turns], dtype=np.uint32)
     u = (words.astype(np.float64) + 0.5) / 2**32
     radius = np.array([native._radius(word) for word in words])

@@ -31,9 +31,7 @@ logger = logging.getLogger("sparse_langevin")
 class Engine(Protocol):
     """Carries out one step of all blocks."""
 
-    def step(
-        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
-    ) -> list[Sums]:
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
         """Update every block in place with the noise of step ``k``; return the sums of each."""
 
 
@@ -45,8 +43,10 @@ def choose(vector: Tensor, name: EngineName = "auto") -> Engine:
         raise ValueError(f"engine='native' is for models on the CPU, this one is on {vector.device}: use 'auto'")
     if name == "reference":
         return Reference()
-    if name == "compiled" or not vector.is_cpu:
-        return Compiled(required=name == "compiled")
+    if name == "compiled":
+        return Compiled()
+    if not vector.is_cpu:
+        return Compiled() if _compiler_works(vector.device) else Reference()
     try:
         return Native()
     except ImportError as error:
@@ -59,9 +59,7 @@ def choose(vector: Tensor, name: EngineName = "auto") -> Engine:
 class Reference:
     """Plain torch operations, on any device."""
 
-    def step(
-        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
-    ) -> list[Sums]:
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
         """Update every block in place; one transfer brings all sums to the host."""
         z = None if math.isinf(scalars.tau) else noise.normal(k)
         sums = []
@@ -72,32 +70,35 @@ class Reference:
 
 
 class Compiled:
-    """The reference under torch.compile; each kind of block is compiled when it is first seen.
+    """The reference under torch.compile; each kind of block is compiled when it is first seen."""
 
-    Parameters
-    ----------
-    required
-        Whether a compiler that does not work is an error; otherwise a log line says so, and the reference runs.
-    """
-
-    def __init__(self, *, required: bool) -> None:
+    def __init__(self) -> None:
         self._update = torch.compile(_noisy_update, fullgraph=True, dynamic=True)
-        self._required = required
 
-    def step(
-        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
-    ) -> list[Sums]:
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
         """Update every block in place; one transfer brings all sums to the host."""
         words = None if math.isinf(scalars.tau) else noise.words(k)
-        with torch.no_grad():
-            rows = torch.stack([self._update(state, scalars, words) for state in states])
+        # Numbers would be compiled into the code, and change at every step; tensors on the host are passed to it.
+        alpha = 0.0 if scalars.first else scalars.alpha
+        numbers = torch.tensor(scalars._replace(first=0.0, alpha=alpha)[1:], dtype=torch.float64).unbind()
+        with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
+            rows = torch.stack([self._update(s, StepScalars(False, *numbers), *_varying(s), words) for s in states])
         return [Sums(*row) for row in rows.tolist()]
 
 
-def _noisy_update(state: BlockState, scalars: StepScalars, words: Tensor | None) -> Tensor:
-    beta = state.beta
-    z = None if words is None else normals_at(words, state.start, len(beta), beta.dtype)
-    return torch.stack(update(state, scalars, z))
+def _varying(state: BlockState) -> tuple[Tensor, Tensor]:
+    """The numbers of a block that differ between blocks or steps: its log-odds and its place."""
+    return torch.tensor(state.log_odds, dtype=torch.float64), torch.tensor(state.start)
+
+
+def _noisy_update(
+    state: BlockState, scalars: StepScalars, log_odds: Tensor, start: Tensor, words: Tensor | None
+) -> Tensor:
+    block = BlockState(
+        state.prior, state.beta, state.grad, 0, state.v, state.curvature, state.rho, state.s, log_odds, state.keep
+    )
+    z = None if words is None else normals_at(words, start, len(state.beta), state.beta.dtype)
+    return torch.stack(update(block, scalars, z))
 
 
 class Native:
@@ -111,9 +112,7 @@ class Native:
 
         self._native = native
 
-    def step(
-        self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int
-    ) -> list[Sums]:
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
         """Update every block in place, chunk by chunk."""
         key = None if math.isinf(scalars.tau) else noise.key
         blocks = [self._arguments(state, scalars, key, k) for state in states]
@@ -151,6 +150,17 @@ def pieces(length: int, piece: int) -> Iterator[tuple[int, int]]:
     """Cut range(length) into pieces."""
     for first in range(0, length, piece):
         yield first, min(first + piece, length)
+
+
+@functools.cache
+def _compiler_works(device: torch.device) -> bool:
+    """Whether torch can compile a small function for ``device``."""
+    try:
+        torch.compile(lambda x: x + 1)(torch.zeros(2, device=device))
+    except Exception as error:  # whatever the compiler's toolchain lacks
+        _say_once(f"torch.compile does not work for {device} ({error}): updates run in plain torch, more slowly")
+        return False
+    return True
 
 
 @functools.cache

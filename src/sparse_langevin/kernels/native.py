@@ -348,12 +348,16 @@ LOG_2_LOW = np.float32(math.log(2.0) - 355 / 512)
 # Which code a call means is decided by the types of its arguments, when it is compiled.
 overload(_part)(
     lambda vector, low, high: (
-        (lambda vector, low, high: None) if isinstance(vector, types.NoneType) else (lambda vector, low, high: vector[low:high])
+        (lambda vector, low, high: None)
+        if isinstance(vector, types.NoneType)
+        else (lambda vector, low, high: vector[low:high])
     )
 )
 overload(_noise_buffer)(
     lambda key, like: (
-        (lambda key, like: None) if isinstance(key, types.NoneType) else (lambda key, like: np.empty(CHUNK + 2, like.dtype))
+        (lambda key, like: None)
+        if isinstance(key, types.NoneType)
+        else (lambda key, like: np.empty(CHUNK + 2, like.dtype))
     )
 )
 overload(_box_muller, jit_options=OPTIONS)(

@@ -11,7 +11,6 @@ Gamma is divided by tau because the chain targets exp(-tau*U), and the drift tha
 covariance 2*eps*G/tau is -G*dU + Gamma/tau. At tau = 1 it is the paper's equation.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,7 +49,7 @@ class BlockState:
 
 
 class StepScalars(NamedTuple):
-    """What all blocks share in one step."""
+    """What all blocks share in one step: numbers, or 0-d tensors of float64 under torch.compile."""
 
     first: bool
     step_size: float
@@ -85,8 +84,9 @@ def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tens
         zero = torch.zeros_like(drift)
         return zero, zero, zero, drift, noise
     prior = block.prior
-    block.rho.lerp_(inclusion_from(block.beta, prior, step.sigma, block.log_odds), step.omega)
-    block.s.lerp_(block.rho, step.omega)
+    included = inclusion_from(block.beta, prior, step.sigma, block.log_odds)
+    block.rho.mul_(1.0 - step.omega).add_(included * step.omega)
+    block.s.mul_(1.0 - step.omega).add_(block.rho * step.omega)
     spike, slab = quadratic_terms(block.beta, block.s, prior)
     return block.rho.sum(), spike, slab, drift, noise
 
@@ -96,21 +96,21 @@ def _move(block: BlockState, step: StepScalars, noise: Tensor | None) -> tuple[T
     beta, u = block.beta, _potential_gradient(block, step.sigma)
     if block.v is None:
         drift = u
-        beta.add_(u, alpha=-step.step_size)
+        _add_scaled(beta, u, -step.step_size)
     else:
         alpha = 0.0 if step.first else step.alpha
-        block.v.mul_(alpha).addcmul_(u, u, value=1.0 - alpha)
+        _add_product(block.v.mul_(alpha), u, u, 1.0 - alpha)
         root = block.v.sqrt()
         inverse_metric = root + step.eta
-        beta.addcdiv_(u, inverse_metric, value=-step.step_size)
+        _add_quotient(beta, u, inverse_metric, -step.step_size)
         drift = u / inverse_metric
         if block.curvature is not None:
             correction = gamma(u, _posterior_curvature(block, step.sigma), root, step.eta, alpha)
             correction.div_(step.tau)
-            beta.add_(correction, alpha=step.step_size)
+            beta.add_(correction * step.step_size)
             drift.sub_(correction)
     if noise is not None:
-        scale = math.sqrt(2.0 * step.step_size / step.tau)
+        scale = (2.0 * step.step_size / step.tau) ** 0.5
         noise = noise * scale if block.v is None else (noise * scale).div_(inverse_metric.sqrt_())
         beta.add_(noise)
     if block.keep is not None:
@@ -135,4 +135,19 @@ def _posterior_curvature(block: BlockState, sigma: float) -> Tensor:
     if isinstance(block.prior, GaussianPrior):
         return block.curvature + block.prior.precision
     assert block.s is not None
-    return torch.add(block.curvature, block.s, alpha=1.0 / (block.prior.v1 * sigma**2))
+    return block.curvature + block.s * (1.0 / (block.prior.v1 * sigma**2))
+
+
+def _add_scaled(x: Tensor, y: Tensor, factor: float) -> None:
+    """x += factor*y, rounded as in `torch.optim`; under torch.compile, where factors are tensors, as it likes."""
+    x.add_(y * factor) if isinstance(factor, Tensor) else x.add_(y, alpha=factor)
+
+
+def _add_product(x: Tensor, y: Tensor, z: Tensor, factor: float) -> None:
+    """x += factor*y*z."""
+    x.add_(y * z * factor) if isinstance(factor, Tensor) else x.addcmul_(y, z, value=factor)
+
+
+def _add_quotient(x: Tensor, y: Tensor, z: Tensor, factor: float) -> None:
+    """x += factor*y/z."""
+    x.add_(y / z * factor) if isinstance(factor, Tensor) else x.addcdiv_(y, z, value=factor)
