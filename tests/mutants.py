@@ -92,7 +92,7 @@ FAULTS = [
     Fault("native: mask not applied", NATIVE, "b, drift, kick = zero, zero, zero", "drift, kick = zero, zero"),
     Fault("native: blocks share their noise", NATIVE, "normals(key, k, (start + low) // 2", "normals(key, k, low // 2"),
     Fault("native: pairs begin at the wrong half", NATIVE, "odd = start % 2", "odd = 0"),
-    Fault("native: cancellation near u = 1", NATIVE, "if exponent == 0:", "if exponent == 1:"),
+    Fault("native: cancellation near u = 1", "kernels/native_noise.py", "if exponent == 0:", "if exponent == 1:"),
     Fault("native: rounding in exp", NATIVE, "- n * LOG_2_LOW", ""),
     Fault("no N/n", SAMPLER, "scale = self.num_data / evaluation.examples", "scale = 1.0"),
     Fault("no N/n in sigma", SAMPLER, "rss=scale * float", "rss=float"),

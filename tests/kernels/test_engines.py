@@ -98,6 +98,7 @@ def test_noise_element_by_element():
             assert torch.equal(seen, noise.normal(k)[7:908])
 
 
+@pytest.mark.filterwarnings("ignore")  # torch warns of itself while it compiles
 def test_compiled_equals_eager():
     """One compilation per kind of block, none for new values of the scalars."""
     try:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparse_langevin.kernels import BlockState, StepScalars, native
+from sparse_langevin.kernels import BlockState, StepScalars, native, native_noise
 from sparse_langevin.kernels.engines import Native, Reference
 from sparse_langevin.noise import CounterNoise
 from sparse_langevin.priors import GaussianPrior, SpikeSlab
@@ -125,7 +125,7 @@ def test_noise_equals_the_reference(start):
         for dtype, tolerance in ((np.float32, 1e-6), (np.float64, 1e-14)):
             first = start // 2
             out = np.empty(size // 2 * 2, dtype)
-            native.normals(exact.key, k, first, out)
+            native_noise.normals(exact.key, k, first, out)
             z = exact.normal(k).numpy()[2 * first : 2 * first + len(out)]
             assert (np.abs(out[: len(z)] - z) / np.maximum(1, np.abs(z))).max() < tolerance
 
@@ -137,12 +137,12 @@ def test_extreme_words():
     ]
     words = np.array([*range(1000), *range(2**32 - 1000, 2**32), 2**31, *turns], dtype=np.uint32)
     u = (words.astype(np.float64) + 0.5) / 2**32
-    radius = np.array([native._radius(word) for word in words])
+    radius = np.array([native_noise._radius(word) for word in words])
     assert np.abs(radius / np.sqrt(-2 * np.log(u)) - 1).max() < 3e-7
     eighths = [(i << 29) + j & 0xFFFFFFFF for i in range(8) for j in range(-3, 4)]
     words = np.concatenate([words, np.array(eighths, dtype=np.uint32)])
     angle = 2 * np.pi * (words.astype(np.float64) + 0.5) / 2**32
-    pairs = np.array([native._cosine_sine(word) for word in words], dtype=np.float64)
+    pairs = np.array([native_noise._cosine_sine(word) for word in words], dtype=np.float64)
     assert np.abs(pairs - np.stack([np.cos(angle), np.sin(angle)], 1)).max() < 1.5e-7
 
 

@@ -1,9 +1,9 @@
 """Engines: who carries out the update of all blocks, and how one is chosen.
 
-`Reference` runs `reference.update` on any device. `Compiled` is the same under torch.compile, with the noise made inside:
-one pass over memory, for accelerators. `Native` runs `native.update_chunks` on the CPU, also in one pass. They agree
-to rounding, not to the last bit: like the device, the engine is no part of a run's settings, and a run that is to
-resume bit for bit must keep it.
+`Reference` runs `reference.update` on any device. `Compiled` is the same under torch.compile, with the noise made
+inside: one pass over memory, for accelerators. `Native` runs `native.update_chunks` on the CPU, also in one pass. They
+agree to rounding, not to the last bit: like the device, the engine is no part of a run's settings, and a run that is
+to resume bit for bit must keep it.
 """
 
 import functools
@@ -80,7 +80,7 @@ class Compiled:
         words = None if math.isinf(scalars.tau) else noise.words(k)
         # Numbers would be compiled into the code, and change at every step; tensors on the host are passed to it.
         alpha = 0.0 if scalars.first else scalars.alpha
-        numbers = torch.tensor(scalars._replace(first=0.0, alpha=alpha)[1:], dtype=torch.float64).unbind()
+        numbers: Any = torch.tensor(scalars._replace(alpha=alpha)[1:], dtype=torch.float64).unbind()
         with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
             rows = torch.stack([self._update(s, StepScalars(False, *numbers), *_varying(s), words) for s in states])
         return [Sums(*row) for row in rows.tolist()]
@@ -92,7 +92,7 @@ def _varying(state: BlockState) -> tuple[Tensor, Tensor]:
 
 
 def _noisy_update(
-    state: BlockState, scalars: StepScalars, log_odds: Tensor, start: Tensor, words: Tensor | None
+    state: BlockState, scalars: StepScalars, log_odds: Any, start: Tensor, words: Tensor | None
 ) -> Tensor:
     block = BlockState(
         state.prior, state.beta, state.grad, 0, state.v, state.curvature, state.rho, state.s, log_odds, state.keep
@@ -110,7 +110,7 @@ class Native:
     def __init__(self) -> None:
         from sparse_langevin.kernels import native  # numba takes half a second to import, and may be missing
 
-        self._native = native
+        self._native: Any = native
 
     def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
         """Update every block in place, chunk by chunk."""

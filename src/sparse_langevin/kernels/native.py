@@ -7,9 +7,8 @@ Per weight, with U the potential and the names of `reference`:
     beta = beta - eps*(u/m - Gamma/tau) + sqrt(2*eps/tau)/sqrt(m)*z
     rho  = (1 - omega) rho + omega sigmoid(log-odds of beta),   s = (1 - omega) s + omega rho
 
-z is the noise of `noise`: the same counters, words and formulas. In float32 all arithmetic is single precision and
-free of calls and branches, so that the compiler turns the loops into vector instructions: z then differs from the
-double precision noise by rounding (below 1e-6, see the tests), also in the far tails. In float64 it is equal.
+z comes from `native_noise`. In float32 all arithmetic is single precision and free of calls and branches, so that the
+compiler turns the loops into vector instructions.
 
 A block is worked on in chunks whose noise stays in cache. Each chunk returns its sums; whoever adds them up in the
 order of the chunks gets the same bits for any number of threads. All functions can be called from compiled code:
@@ -28,15 +27,14 @@ from numba import types
 from numba.extending import overload
 
 from sparse_langevin.kernels.jit import OPTIONS, compiled, reassociated
+from sparse_langevin.kernels.native_noise import normals
 from sparse_langevin.kernels.reference import StepScalars
-from sparse_langevin.noise import PARITY
 
 CHUNK = 1024  # weights; even, so that all chunks of a block begin alike in a pair of normal numbers
 
-SIGN = np.uint32(1 << 31)
-
-u32, f32 = np.uint32, np.float32  # numba widens integers and floats unless told the type of every constant
+f32 = np.float32  # a plain constant would turn its neighbours into float64
 Array = np.ndarray[Any, Any]
+Real = Any  # a NumPy scalar of the arrays' precision
 
 
 class PriorScalars(NamedTuple):
@@ -52,26 +50,26 @@ class PriorScalars(NamedTuple):
 class Coefficients(NamedTuple):
     """What multiplies the vectors, in their own precision."""
 
-    step_size: float
-    memory: float
+    step_size: Real
+    memory: Real
     """alpha, or 0 at the first step"""
-    fresh: float
+    fresh: Real
     """1 - alpha"""
-    eta: float
-    noise: float
+    eta: Real
+    noise: Real
     """sqrt(2*eps/tau)"""
-    cold: float
+    cold: Real
     """1/tau"""
-    omega: float
-    old: float
+    omega: Real
+    old: Real
     """1 - omega"""
-    precision: float
+    precision: Real
     """of the Gaussian prior"""
-    spike: float
+    spike: Real
     """1/(v0*sigma)"""
-    slab: float
+    slab: Real
     """1/(v1*sigma^2)"""
-    log_odds: float
+    log_odds: Real
     """of a weight at zero"""
 
 
@@ -149,7 +147,7 @@ def _part(vector: Array | None, low: int, high: int) -> Array | None:
     raise NotImplementedError("only in compiled code")
 
 
-def _noise_buffer(key: tuple[int, int] | None, like: Array) -> Array | None:
+def _noise_buffer(key: tuple[int, int] | None, like: Array) -> Any:
     """Room for the noise of a chunk that begins within a pair, or None without noise."""
     raise NotImplementedError("only in compiled code")
 
@@ -165,7 +163,7 @@ def _update(
     s: Array | None,
     keep: Array | None,
     c: Coefficients,
-) -> tuple[float, float, float, float, float]:
+) -> tuple[Real, Real, Real, Real, Real]:
     """One chunk: the loop over its weights. Branches on None are decided when it is compiled."""
     real = beta.dtype.type
     zero, half, one = real(0.0), real(0.5), real(1.0)
@@ -216,100 +214,7 @@ def _update(
     return sum_rho, sum_spike, sum_slab, sum_drift, sum_noise
 
 
-@compiled
-def normals(key: tuple[int, int], step: int, first_pair: int, out: Array) -> None:
-    """Fill ``out``, of even length, with the pairs of normal numbers from ``first_pair`` on."""
-    key0, key1 = u32(key[0]), u32(key[1])
-    for i in range(len(out) // 2):
-        word0, word1 = _threefry(key0, key1, u32(first_pair + i), u32(step))
-        # Read as signed integers from -2^31 up, as `noise` does.
-        out[2 * i], out[2 * i + 1] = _box_muller(u32(word0 ^ SIGN), u32(word1 ^ SIGN), out)
-
-
-@compiled
-def _threefry(key0: int, key1: int, word0: int, word1: int) -> tuple[int, int]:
-    """Threefry-2x32 with 20 rounds, see `noise.threefry2x32`; all words are uint32."""
-    key2 = u32(key0 ^ key1 ^ u32(PARITY))
-    word0, word1 = u32(word0 + key0), u32(word1 + key1)
-    word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
-    word0, word1 = u32(word0 + key1), u32(word1 + key2 + u32(1))
-    word0, word1 = _four_rounds(word0, word1, 17, 29, 16, 24)
-    word0, word1 = u32(word0 + key2), u32(word1 + key0 + u32(2))
-    word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
-    word0, word1 = u32(word0 + key0), u32(word1 + key1 + u32(3))
-    word0, word1 = _four_rounds(word0, word1, 17, 29, 16, 24)
-    word0, word1 = u32(word0 + key1), u32(word1 + key2 + u32(4))
-    word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
-    return u32(word0 + key2), u32(word1 + key0 + u32(5))
-
-
-@compiled
-def _four_rounds(word0: int, word1: int, a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    word0, word1 = _round(word0, word1, a)
-    word0, word1 = _round(word0, word1, b)
-    word0, word1 = _round(word0, word1, c)
-    return _round(word0, word1, d)
-
-
-@compiled
-def _round(word0: int, word1: int, turn: int) -> tuple[int, int]:
-    word0 = u32(word0 + word1)
-    return word0, u32(u32(u32(word1 << u32(turn)) | u32(word1 >> u32(32 - turn))) ^ word0)
-
-
-def _box_muller(word0: int, word1: int, like: Array) -> tuple[float, float]:
-    """Two normal numbers from two words, in the precision of ``like``."""
-    raise NotImplementedError("only in compiled code")
-
-
-def _box_muller64(word0, word1, like):  # type: ignore[no-untyped-def]
-    radius = math.sqrt(-2.0 * math.log((word0 + 0.5) * 2.0**-32))
-    angle = (word1 + 0.5) * (2.0**-32 * 2.0 * math.pi)
-    return radius * math.cos(angle), radius * math.sin(angle)
-
-
-def _box_muller32(word0, word1, like):  # type: ignore[no-untyped-def]
-    radius = _radius(word0)
-    cosine, sine = _cosine_sine(word1)
-    return radius * cosine, radius * sine
-
-
-@compiled
-def _radius(word: int) -> float:
-    """sqrt(-2 log u) for u = (word + 1/2)/2^32 = 2^e (1 + f), by log(1 + f) = 2 atanh(f/(2 + f)), |f| < 0.42."""
-    u = (f32(word) + f32(0.5)) * f32(2.0**-32)
-    bits = np.float32(u).view(np.int32)
-    exponent = np.int32((bits - SQRT_HALF_BITS) >> np.int32(23))
-    f = np.int32(bits - np.int32(exponent << np.int32(23))).view(np.float32) - f32(1.0)
-    if exponent == 0:  # u near 1: the word as a signed integer is 2^32 (u - 1) - 1/2 without cancellation
-        f = (f32(np.int32(word)) + f32(0.5)) * f32(2.0**-32)
-    q = f / (f32(2.0) + f)
-    qq = q * q
-    series = f32(1 / 3) + qq * (f32(1 / 5) + qq * (f32(1 / 7) + qq * f32(1 / 9)))
-    log_u = f32(exponent) * f32(math.log(2.0)) + f32(2.0) * (q + q * qq * series)
-    return np.sqrt(f32(-2.0) * log_u)  # type: ignore[no-any-return]
-
-
-@compiled
-def _cosine_sine(word: int) -> tuple[float, float]:
-    """Cosine and sine of 2 pi (word + 1/2)/2^32: the nearest quarter turn, and Taylor's series for the rest."""
-    quarter = u32(u32(word + u32(1 << 29)) >> u32(30))
-    rest = np.int32(u32(word - u32(quarter << u32(30))))
-    x = (f32(rest) + f32(0.5)) * f32(2.0**-32 * 2.0 * math.pi)
-    xx = x * x
-    sine = xx * (f32(-1 / 6) + xx * (f32(1 / 120) + xx * (f32(-1 / 5040) + xx * f32(1 / 362880))))
-    sine = x + x * sine
-    cosine = xx * (f32(1 / 24) + xx * (f32(-1 / 720) + xx * (f32(1 / 40320) - xx * f32(1 / 3628800))))
-    cosine = f32(1.0) + xx * (f32(-0.5) + cosine)
-    odd = (quarter & u32(1)) != 0
-    even_part, odd_part = (sine, cosine) if odd else (cosine, sine)
-    return (
-        -even_part if quarter == 1 or quarter == 2 else even_part,
-        -odd_part if quarter >= 2 else odd_part,
-    )
-
-
-def _sigmoid(x: float) -> float:
+def _sigmoid(x: Real) -> Real:
     """1/(1 + exp(-x)) in the precision of x."""
     raise NotImplementedError("only in compiled code")
 
@@ -323,13 +228,13 @@ def _sigmoid32(x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _exp(x: float) -> float:
+def _exp(x: Real) -> Real:
     """e^x = 2^n e^r with |r| <= log(2)/2, e^r by Taylor's series; x is held within the range of normal numbers."""
     if x > f32(88.0):
         x = f32(88.0)
     if x < f32(-87.0):
         x = f32(-87.0)
-    # Adding 1.5*2^23 rounds to an integer and leaves it in the lowest bits. Unlike a conversion this is defined for NaN.
+    # Adding 1.5*2^23 rounds to an integer and leaves it in the lowest bits; unlike a conversion, also defined for NaN.
     shifted = x * f32(1 / math.log(2.0)) + ROUNDER
     n = shifted - ROUNDER
     r = (x - n * LOG_2_HIGH) - n * LOG_2_LOW
@@ -339,7 +244,6 @@ def _exp(x: float) -> float:
     return series * power
 
 
-SQRT_HALF_BITS = np.int32(np.float32(math.sqrt(0.5)).view(np.int32))
 ONE_BITS = np.int32(np.float32(1.0).view(np.int32))
 ROUNDER = np.float32(1.5 * 2**23)
 LOG_2_HIGH = np.float32(355 / 512)  # few bits, so that n times it is exact
@@ -359,8 +263,5 @@ overload(_noise_buffer)(
         if isinstance(key, types.NoneType)
         else (lambda key, like: np.empty(CHUNK + 2, like.dtype))
     )
-)
-overload(_box_muller, jit_options=OPTIONS)(
-    lambda word0, word1, like: _box_muller32 if like.dtype == types.float32 else _box_muller64
 )
 overload(_sigmoid, jit_options=OPTIONS)(lambda x: _sigmoid32 if x == types.float32 else _sigmoid64)

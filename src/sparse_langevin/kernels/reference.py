@@ -139,15 +139,15 @@ def _posterior_curvature(block: BlockState, sigma: float) -> Tensor:
 
 
 def _add_scaled(x: Tensor, y: Tensor, factor: float) -> None:
-    """x += factor*y, rounded as in `torch.optim`; under torch.compile, where factors are tensors, as it likes."""
+    """Add factor*y to x, rounded as in `torch.optim`; under torch.compile, where factors are tensors, as it likes."""
     x.add_(y * factor) if isinstance(factor, Tensor) else x.add_(y, alpha=factor)
 
 
 def _add_product(x: Tensor, y: Tensor, z: Tensor, factor: float) -> None:
-    """x += factor*y*z."""
+    """Add factor*y*z to x."""
     x.add_(y * z * factor) if isinstance(factor, Tensor) else x.addcmul_(y, z, value=factor)
 
 
 def _add_quotient(x: Tensor, y: Tensor, z: Tensor, factor: float) -> None:
-    """x += factor*y/z."""
+    """Add factor*y/z to x."""
     x.add_(y / z * factor) if isinstance(factor, Tensor) else x.addcdiv_(y, z, value=factor)
