@@ -119,8 +119,8 @@ FAULTS = [
     Fault(
         "short vectors repeat over steps",
         "noise.py",
-        "self._ahead + _signed(first)",
-        "self._ahead * 0 + _signed(first)",
+        "ahead + _signed(first)",
+        "ahead * 0 + _signed(first)",
     ),
     Fault("half the angles", "noise.py", "2.0**-32 * 2.0 * math.pi", "2.0**-32 * math.pi"),
     Fault("one round too few", "noise.py", "for group in range(5)", "for group in range(4)"),
