@@ -54,7 +54,7 @@ def test_gradient_lands_in_the_right_places():
     flat = FlatParameters(model)
     x = torch.randn(5, 1, 4, 4)
     loss = model(x).square().sum()
-    flat.differentiate(loss)
+    flat.differentiate(loss, 1.0)
     model.zero_grad()
     model(x).square().sum().backward()
     for name, gradient in flat.views(flat.grad).items():
@@ -65,7 +65,7 @@ def test_unused_parameters_have_zero_gradient():
     model = nn.ModuleDict({"used": nn.Linear(2, 1), "unused": nn.Linear(2, 1)})
     flat = FlatParameters(model)
     flat.grad.fill_(7.0)
-    flat.differentiate(model["used"](torch.ones(1, 2)).sum())
+    flat.differentiate(model["used"](torch.ones(1, 2)).sum(), 1.0)
     assert (flat.views(flat.grad)["unused.weight"] == 0).all()
 
 

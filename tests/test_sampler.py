@@ -21,6 +21,7 @@ from sparse_langevin import (
     RMSprop,
     Sampler,
     SpikeSlab,
+    kernels,
     psgld,
     psgld_sa,
     sgld,
@@ -29,6 +30,16 @@ from sparse_langevin import (
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
 Y = X[:, :1] - X[:, 1:2]
+
+
+@pytest.fixture(params=["native", "reference"], autouse=True)
+def each_engine(request, monkeypatch):
+    """Every test on both engines, where it does not name one."""
+
+    def choose(vector, name="auto"):
+        return kernels.engines.choose(vector, request.param if name == "auto" else name)
+
+    monkeypatch.setattr(kernels, "choose", choose)
 
 
 def net(dtype=torch.float32):

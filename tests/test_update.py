@@ -28,7 +28,7 @@ PRUNING = Pruning(target=0.5, end=15, every=4)
 LAYERS = {"0.weight": SpikeSlab(v0=0.2, v1=5.0), "2": SpikeSlab(v0=0.05, v1=20.0, b=3.0)}
 
 
-def make_pair(preconditioned, adaptive, categorical, masked, dtype):
+def make_pair(preconditioned, adaptive, categorical, masked, dtype, engine):
     rng = np.random.default_rng(7)
     network = Network()
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).to(dtype)
@@ -45,6 +45,7 @@ def make_pair(preconditioned, adaptive, categorical, masked, dtype):
         tau=TAU,
         pruning=PRUNING if masked else None,
         seed=11,
+        engine=engine,
     )
     start = rng.normal(size=network.size) * 0.5
     sampler.flat.vector.copy_(torch.from_numpy(start))
@@ -89,13 +90,14 @@ def push(sampler, reference):
         sampler.delta = dict(zip(sampler.delta, reference.delta, strict=True))
 
 
+@pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize("masked", [False, True], ids=["free", "masked"])
 @pytest.mark.parametrize("categorical", [False, True], ids=["gaussian", "categorical"])
 @pytest.mark.parametrize("adaptive", [False, True], ids=["gaussian-prior", "spike-slab"])
 @pytest.mark.parametrize("preconditioned", [False, True], ids=["identity", "rmsprop"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=["f64", "f32"])
-def test_update_equals_numpy_reference(preconditioned, adaptive, categorical, masked, dtype, tolerance):
-    sampler, reference, x, y = make_pair(preconditioned, adaptive, categorical, masked, dtype)
+def test_update_equals_numpy_reference(preconditioned, adaptive, categorical, masked, dtype, tolerance, engine):
+    sampler, reference, x, y = make_pair(preconditioned, adaptive, categorical, masked, dtype, engine)
     noise = CounterNoise(11, sampler.flat.size, dtype=torch.float64)
     start = sampler.flat.sparse_start
     sizes = [7, 10, 3]  # ragged batches

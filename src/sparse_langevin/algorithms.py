@@ -14,6 +14,7 @@ from typing import TypedDict, Unpack
 from torch import nn
 
 from sparse_langevin.flat import SparseChoice
+from sparse_langevin.kernels import EngineName
 from sparse_langevin.likelihoods import Likelihood, LogLikelihood
 from sparse_langevin.preconditioners import Identity, RMSprop
 from sparse_langevin.priors import GaussianPrior, Prior, SpikeSlab
@@ -32,6 +33,7 @@ class Options(TypedDict, total=False):
     sparse: SparseChoice
     dense_prior: GaussianPrior
     pruning: Pruning | None
+    engine: EngineName
 
 
 def sgld(

@@ -113,12 +113,13 @@ class FlatParameters:
                     "make the sampler; to load weights use model.load_state_dict, which copies in place."
                 )
 
-    def differentiate(self, potential: Tensor, *, create_graph: bool = False) -> list[Tensor]:
-        """Write the gradient of ``potential`` into `grad`; return it parameter by parameter."""
+    def differentiate(self, value: Tensor, factor: float, *, create_graph: bool = False) -> list[Tensor]:
+        """Write ``factor`` times the gradient of the scalar ``value`` into `grad`; return it parameter by parameter."""
         gradients = list(
             torch.autograd.grad(
-                potential,
+                value,
                 self.parameters,
+                torch.full_like(value, factor),  # a product in front of it would be one more node in the graph
                 create_graph=create_graph,
                 materialize_grads=True,
                 allow_unused=True,

@@ -83,12 +83,13 @@ class GaussianLikelihood:
                 "they must be equal (no broadcasting): reshape the targets or the output"
             )
         rss = (outputs - targets).square().sum()
+        value, examples, residuals = rss.detach(), len(targets), targets.numel()
         return Evaluation(
             log_likelihood=rss * (-0.5 / sigma**2),
-            examples=targets.shape[0],
-            loss=rss.detach() / targets.numel(),
-            rss=rss.detach(),
-            residuals_per_example=targets[0].numel(),
+            examples=examples,
+            loss=value / residuals,
+            rss=value,
+            residuals_per_example=residuals // examples,
         )
 
     def output_curvature(self, outputs: Tensor, sigma: float) -> Tensor:

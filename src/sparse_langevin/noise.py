@@ -4,14 +4,16 @@ The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel random nu
 2011): a keyed bijection of 64-bit counters. The key comes from the seed and the stream, the counter is
 (index // 2, step), and each pair of 32-bit words gives two normal numbers by Box and Muller:
 
-    u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32
+    u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32      (words as signed integers + 2^31)
     z[2i] = sqrt(-2 log u1) cos(2 pi u2)      z[2i + 1] = sqrt(-2 log u1) sin(2 pi u2)
 
 There is no state: a run that resumes at step k needs only k, and any number of threads, devices or ranks
 sees the same noise. The arithmetic is done in float64, so float32 and float64 models get the same draws.
 """
 
+import functools
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +24,8 @@ PARITY = 0x1BD11BDA
 # Counters worked on at a time. The block stays in cache, and below torch's parallel grain of 32768, so that every
 # element takes the same instructions whatever the number of threads.
 CHUNK = 1 << 14
+
+Key = tuple[int, int] | tuple[Tensor, Tensor]
 
 WEIGHTS, PROBES = 0, 1  # streams: the Langevin noise, and the probes of the curvature estimate
 
@@ -39,6 +43,11 @@ class CounterNoise:
         Separates independent uses of one seed.
     dtype, device
         Of the vectors returned.
+
+    Attributes
+    ----------
+    key : tuple of int
+        The two 32-bit words under which counters are encrypted, for whoever makes the noise elsewhere.
 
     Examples
     --------
@@ -60,14 +69,12 @@ class CounterNoise:
             raise ValueError(f"seed must be an integer in [0, 2**64), got {seed!r}")
         self.size = size
         self.dtype = dtype
-        self._key = _derive_key(seed, stream)
+        self.device = device
+        self.key = _derive_key(seed, stream)
         self._pairs = max(1, (size + 1) // 2)
         # A chunk holds the counters of several steps when vectors are short: small models are then not slowed
         # down by the cost of launching a hundred tiny operations per step.
         self._steps_per_chunk = max(1, CHUNK // self._pairs)
-        position = torch.arange(CHUNK, dtype=torch.int32, device=device)
-        self._index = position % self._pairs if self._steps_per_chunk > 1 else position
-        self._ahead = position // self._pairs if self._steps_per_chunk > 1 else torch.zeros_like(position)
         self._out = torch.empty(0, dtype=dtype, device=device)
         self._first = -1  # first step held in _out
 
@@ -80,41 +87,66 @@ class CounterNoise:
             self._first = first
         return self._out[step - first]
 
+    def words(self, step: int) -> Tensor:
+        """The key and the step as three int32 words, for `normals_at`."""
+        return torch.tensor([*map(_signed, (*self.key, step))], dtype=torch.int32, device=self.device)
+
     def rademacher(self, step: int) -> Tensor:
         """Return a vector of -1 and +1 for ``step``."""
         return torch.where(self.normal(step) < 0, -1.0, 1.0).to(self.dtype)
 
+    @functools.cached_property
+    def _counters(self) -> tuple[Tensor, Tensor]:
+        """Index and step of each counter in a chunk; made when needed, since engines may use the key alone."""
+        position = torch.arange(CHUNK, dtype=torch.int32, device=self.device)
+        if self._steps_per_chunk > 1:
+            return position % self._pairs, position // self._pairs
+        return position, torch.zeros_like(position)
+
     def _normals(self, first: int) -> Tensor:
         """Normal vectors of the steps ``first .. first + steps_per_chunk - 1``, one per row."""
         rows, pairs = self._steps_per_chunk, self._pairs
-        out = torch.empty(rows, pairs, 2, dtype=self.dtype, device=self._index.device)
+        out = torch.empty(rows, pairs, 2, dtype=self.dtype, device=self.device)
         flat = out.view(rows * pairs, 2)
+        index, ahead = self._counters
         for start in range(0, rows * pairs, CHUNK):
             count = min(CHUNK, rows * pairs - start)
-            words = threefry2x32(self._key, self._index + start, self._ahead + _signed(first))
+            words = threefry2x32(self.key, index + start, ahead + _signed(first))
             radius, angle = _polar(*words)
             flat[start : start + count, 0] = (radius * angle.cos())[:count]
             flat[start : start + count, 1] = (radius * angle.sin())[:count]
         return out.view(rows, 2 * pairs)[:, : self.size]
 
 
-def threefry2x32(key: tuple[int, int], word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
+def normals_at(words: Tensor, start: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """Normal numbers of the indices ``start .. start + size - 1``, each computed on its own.
+
+    The same numbers as `CounterNoise.normal`, with each pair computed twice: a form that torch.compile fuses with
+    the arithmetic that uses them. ``words`` are those of `CounterNoise.words`.
+    """
+    index = torch.arange(size, device=words.device) + start
+    pair = (index >> 1).int()
+    radius, angle = _polar(*threefry2x32((words[0], words[1]), pair, words[2].expand_as(pair).clone()))
+    return (radius * torch.where((index & 1) == 0, angle.cos(), angle.sin())).to(dtype)
+
+
+def threefry2x32(key: Key, word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
     """Encrypt int32 counters (word0, word1) under ``key``; the words are overwritten.
 
     torch has no unsigned 32-bit arithmetic: words are int32, whose additions wrap, and a logical shift is an
     arithmetic one with the sign's copies masked away.
     """
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
+    schedule = tuple(map(_signed, (key[0], key[1], key[0] ^ key[1] ^ PARITY)))
     spill = torch.empty_like(word1)
-    word0.add_(_signed(schedule[0]))
-    word1.add_(_signed(schedule[1]))
+    word0.add_(schedule[0])
+    word1.add_(schedule[1])
     for group in range(5):
         for turn in ROTATIONS[group % 2]:
             word0.add_(word1)
             torch.bitwise_right_shift(word1, 32 - turn, out=spill)
             spill.bitwise_and_((1 << turn) - 1)
             word1.bitwise_left_shift_(turn).bitwise_or_(spill).bitwise_xor_(word0)
-        word0.add_(_signed(schedule[(group + 1) % 3]))
+        word0.add_(schedule[(group + 1) % 3])
         word1.add_(_signed(schedule[(group + 2) % 3] + group + 1))
     return word0, word1
 
@@ -137,7 +169,9 @@ def _derive_key(seed: int, stream: int) -> tuple[int, int]:
     return int(words[0].item()) & 0xFFFFFFFF, int(words[1].item()) & 0xFFFFFFFF
 
 
-def _signed(word: int) -> int:
-    """The signed 32-bit integer with the same bits as ``word`` modulo 2**32."""
+def _signed(word: Any) -> Any:
+    """The signed 32-bit integer with the same bits as ``word`` modulo 2**32; int32 tensors are that already."""
+    if isinstance(word, Tensor):
+        return word
     word &= 0xFFFFFFFF
     return word - (1 << 32) if word >= 1 << 31 else word

@@ -86,6 +86,11 @@ class SpikeSlab:
         """Equals log N(0; 0, sigma^2 v1) - log Laplace(0; 0, sigma v0); sigma cancels."""
         return math.log(2.0 * self.v0) - 0.5 * math.log(2.0 * math.pi * self.v1)
 
+    def log_odds_at_zero(self, delta: float) -> float:
+        """Log-odds of inclusion of a weight at zero; finite for any delta in [0, 1]."""
+        tiny = 1e-300
+        return self.log_ratio_at_zero + math.log(max(delta, tiny)) - math.log(max(1.0 - delta, tiny))
+
     def delta_target(self, sum_rho: float, size: int, delta: float) -> float:
         """Where delta would go if it were optimised now."""
         b = float(size) if self.b is None else self.b
@@ -102,15 +107,18 @@ Prior = GaussianPrior | SpikeSlab
 def spike_slab_gradient(beta: Tensor, s: Tensor, prior: SpikeSlab, sigma: float) -> Tensor:
     """Gradient of minus the log prior: kappa0*sign(beta)/sigma + kappa1*beta/sigma^2."""
     spike = (1.0 - s).mul_(1.0 / (prior.v0 * sigma)).mul_(beta.sign())
-    return spike.addcmul_(s, beta, value=1.0 / (prior.v1 * sigma**2))
+    return spike.add_((s * beta).mul_(1.0 / (prior.v1 * sigma**2)))
 
 
 def inclusion_odds(beta: Tensor, prior: SpikeSlab, sigma: float, delta: float) -> Tensor:
     """P(gamma = 1 | beta) through log-odds; the quotient of densities would underflow to 0/0."""
-    tiny = 1e-300
-    constant = prior.log_ratio_at_zero + math.log(max(delta, tiny)) - math.log(max(1.0 - delta, tiny))
-    log_odds = beta.abs().mul_(1.0 / (sigma * prior.v0)).add_(constant)
-    return torch.sigmoid_(log_odds.addcmul_(beta, beta, value=-0.5 / (sigma**2 * prior.v1)))
+    return inclusion_from(beta, prior, sigma, prior.log_odds_at_zero(delta))
+
+
+def inclusion_from(beta: Tensor, prior: SpikeSlab, sigma: float, log_odds_at_zero: float) -> Tensor:
+    """P(gamma = 1 | beta), from the log-odds of a weight at zero."""
+    log_odds = beta.abs().mul_(1.0 / (sigma * prior.v0)).add_(log_odds_at_zero)
+    return torch.sigmoid_(log_odds.add_(beta.square().mul_(-0.5 / (sigma**2 * prior.v1))))
 
 
 def quadratic_terms(beta: Tensor, s: Tensor, prior: SpikeSlab) -> tuple[Tensor, Tensor]:

@@ -92,6 +92,10 @@ class Sampler:
         A `Pruning` plan, or None.
     seed, chain
         Together they determine all noise; chains of one seed are independent.
+    engine
+        Who carries out the update: ``"native"`` (machine code for the CPU), ``"compiled"`` (torch.compile),
+        ``"reference"`` (plain torch), or the fastest that works for the model's device, ``"auto"``. They differ by
+        rounding, so a run must keep its engine to resume bit for bit.
 
     Examples
     --------
@@ -117,6 +121,7 @@ class Sampler:
         pruning: Pruning | None = None,
         seed: int = 0,
         chain: int = 0,
+        engine: kernels.EngineName = "auto",
     ) -> None:
         if not isinstance(preconditioner, Identity | RMSprop):
             raise TypeError(f"preconditioner must be Identity() or RMSprop(...), got {preconditioner!r}")
@@ -134,6 +139,7 @@ class Sampler:
         self._step_size = as_schedule(step_size, "step_size")
         self._tau = as_schedule(tau, "tau")
         self._omega = capped_omega(as_schedule(omega, "omega"))
+        self._eta = float(getattr(preconditioner, "eta", 0.0))
         self._alpha = as_schedule(getattr(preconditioner, "alpha", 0.0), "alpha")
         for name, schedule, high in (
             ("step_size", self._step_size, math.inf),
@@ -153,7 +159,7 @@ class Sampler:
 
         self.steps = 0
         """Steps taken so far."""
-        self.sigma = self.likelihood.sigma
+        self.sigma = float(self.likelihood.sigma)
         """Current noise level."""
         self.delta = {n: p.delta for n, p in self._priors.items() if isinstance(p, SpikeSlab)}
         """Current inclusion probability of each spike-and-slab layer."""
@@ -163,6 +169,7 @@ class Sampler:
         self.s = torch.zeros_like(vector[start:]) if self.delta else None
         self.keep = torch.ones_like(vector[start:], dtype=torch.bool) if pruning else None
         self._kept = {b.name: b.size for b in self.flat.blocks if b.sparse}
+        self._engine = kernels.choose(vector, engine)
         self._states = self._make_states()
         self._noise = self._stream(noise.WEIGHTS)
         self._curvature = None
@@ -274,7 +281,7 @@ class Sampler:
             omega=value_at(self._omega, k, "omega", high=1.0),
             sigma=self.sigma,
             alpha=value_at(self._alpha, k, "alpha", high=1.0),
-            eta=getattr(self.preconditioner, "eta", 0.0),
+            eta=self._eta,
         )
 
     def _differentiate(self, data: Any, k: int) -> tuple[Evaluation, float, Tensor | None]:
@@ -290,25 +297,21 @@ class Sampler:
                 )
             scale = self.num_data / evaluation.examples
             create_graph = self._curvature is not None and not self._curvature.exact
-            gradients = self.flat.differentiate(-scale * evaluation.log_likelihood, create_graph=create_graph)
+            gradients = self.flat.differentiate(evaluation.log_likelihood, -scale, create_graph=create_graph)
         if self._curvature is None:
             return evaluation, scale, None
         return evaluation, scale, self._curvature(self.flat, gradients, scale, data, self.sigma, k)
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
-        """Let the kernel update every block; one transfer brings all sums to the host."""
-        z = None if math.isinf(scalars.tau) else self._noise.normal(k)
+        """Let the engine update every block."""
         held = self.keep if self.pruning is not None and self.pruning.holds(k) else None
-        sums = []
-        with torch.no_grad():
-            for block, state in zip(self.flat.blocks, self._states, strict=True):
-                state.noise = None if z is None else z[block.span]
-                state.curvature = None if second is None else second[block.span]
-                state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
-                state.delta = self.delta.get(block.name, 0.5)
-                sums.append(torch.stack(kernels.update(state, scalars)))
-        rows = torch.stack(sums).tolist()
-        return {block.name: kernels.Sums(*row) for block, row in zip(self.flat.blocks, rows, strict=True)}
+        for block, state in zip(self.flat.blocks, self._states, strict=True):
+            state.curvature = None if second is None else second[block.span]
+            state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
+            if isinstance(state.prior, SpikeSlab):
+                state.log_odds = state.prior.log_odds_at_zero(self.delta[block.name])
+        sums = self._engine.step(self._states, scalars, self._noise, k)
+        return dict(zip(self._sizes, sums, strict=True))
 
     def _update_latents(
         self,
@@ -366,9 +369,8 @@ class Sampler:
         """What the kernel needs of each block; views, made once."""
         states = []
         for block in self.flat.blocks:
-            state = kernels.BlockState(
-                self._priors[block.name], self.flat.vector[block.span], self.flat.grad[block.span]
-            )
+            beta, grad = self.flat.vector[block.span], self.flat.grad[block.span]
+            state = kernels.BlockState(self._priors[block.name], beta, grad, start=block.start)
             if self.v is not None:
                 state.v = self.v[block.span]
             if self.rho is not None and self.s is not None and block.name in self.delta:

@@ -18,7 +18,7 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The error model: a division by zero gives infinity, as in NumPy and torch, and costs no branch.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 
 def compiled(function: Function) -> Function:

@@ -11,7 +11,6 @@ Gamma is divided by tau because the chain targets exp(-tau*U), and the drift tha
 covariance 2*eps*G/tau is -G*dU + Gamma/tau. At tau = 1 it is the paper's equation.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sparse_langevin.preconditioners import gamma
-from sparse_langevin.priors import GaussianPrior, Prior, inclusion_odds, quadratic_terms, spike_slab_gradient
+from sparse_langevin.priors import GaussianPrior, Prior, inclusion_from, quadratic_terms, spike_slab_gradient
 
 
 @dataclass(slots=True)
@@ -29,22 +28,28 @@ class BlockState:
     prior: Prior
     beta: Tensor
     grad: Tensor
-    """Gradient of minus the log-likelihood; overwritten with that of minus the log posterior."""
-    noise: Tensor | None = None
-    """Standard normal numbers, or None at infinite tau."""
+    """Gradient of minus the log-likelihood; engines may overwrite it."""
+    start: int = 0
+    """The block's place in the vector of all weights, which is where its noise begins."""
     v: Tensor | None = None
     """Second moments of the gradient, or None without a preconditioner."""
     curvature: Tensor | None = None
     """Diagonal Hessian of minus the log-likelihood, when Gamma is on."""
     rho: Tensor | None = None
     s: Tensor | None = None
-    delta: float = 0.5
+    log_odds: float = 0.0
+    """Log-odds of inclusion of a weight at zero, see `SpikeSlab.log_odds_at_zero`."""
     keep: Tensor | None = None
     """False where a weight is held at zero."""
 
+    @property
+    def span(self) -> slice:
+        """The block's slice of a vector of all weights."""
+        return slice(self.start, self.start + len(self.beta))
+
 
 class StepScalars(NamedTuple):
-    """What all blocks share in one step."""
+    """What all blocks share in one step: numbers, or 0-d tensors of float64 under torch.compile."""
 
     first: bool
     step_size: float
@@ -69,40 +74,43 @@ class Sums(NamedTuple):
     """squared norm of the random part of the step"""
 
 
-def update(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Take one step with ``block`` in place; return its `Sums` as 0-d tensors, so that nothing waits for the device."""
-    drift, noise = _move(block, step)
+def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Take one step with ``block`` in place; return its `Sums` as 0-d tensors, so that nothing waits for the device.
+
+    ``z`` holds standard normal numbers; None at infinite tau.
+    """
+    drift, noise = _move(block, step, z)
     if block.rho is None or block.s is None or isinstance(block.prior, GaussianPrior):
         zero = torch.zeros_like(drift)
         return zero, zero, zero, drift, noise
     prior = block.prior
-    block.rho.lerp_(inclusion_odds(block.beta, prior, step.sigma, block.delta), step.omega)
-    block.s.lerp_(block.rho, step.omega)
+    included = inclusion_from(block.beta, prior, step.sigma, block.log_odds)
+    block.rho.mul_(1.0 - step.omega).add_(included * step.omega)
+    block.s.mul_(1.0 - step.omega).add_(block.rho * step.omega)
     spike, slab = quadratic_terms(block.beta, block.s, prior)
     return block.rho.sum(), spike, slab, drift, noise
 
 
-def _move(block: BlockState, step: StepScalars) -> tuple[Tensor, Tensor]:
+def _move(block: BlockState, step: StepScalars, noise: Tensor | None) -> tuple[Tensor, Tensor]:
     """Langevin step of the weights; squared norms of its two parts."""
     beta, u = block.beta, _potential_gradient(block, step.sigma)
     if block.v is None:
         drift = u
-        beta.add_(u, alpha=-step.step_size)
+        _add_scaled(beta, u, -step.step_size)
     else:
         alpha = 0.0 if step.first else step.alpha
-        block.v.mul_(alpha).addcmul_(u, u, value=1.0 - alpha)
+        _add_product(block.v.mul_(alpha), u, u, 1.0 - alpha)
         root = block.v.sqrt()
         inverse_metric = root + step.eta
-        beta.addcdiv_(u, inverse_metric, value=-step.step_size)
+        _add_quotient(beta, u, inverse_metric, -step.step_size)
         drift = u / inverse_metric
         if block.curvature is not None:
             correction = gamma(u, _posterior_curvature(block, step.sigma), root, step.eta, alpha)
             correction.div_(step.tau)
-            beta.add_(correction, alpha=step.step_size)
+            beta.add_(correction * step.step_size)
             drift.sub_(correction)
-    noise = block.noise
     if noise is not None:
-        scale = math.sqrt(2.0 * step.step_size / step.tau)
+        scale = (2.0 * step.step_size / step.tau) ** 0.5
         noise = noise * scale if block.v is None else (noise * scale).div_(inverse_metric.sqrt_())
         beta.add_(noise)
     if block.keep is not None:
@@ -127,4 +135,19 @@ def _posterior_curvature(block: BlockState, sigma: float) -> Tensor:
     if isinstance(block.prior, GaussianPrior):
         return block.curvature + block.prior.precision
     assert block.s is not None
-    return torch.add(block.curvature, block.s, alpha=1.0 / (block.prior.v1 * sigma**2))
+    return block.curvature + block.s * (1.0 / (block.prior.v1 * sigma**2))
+
+
+def _add_scaled(x: Tensor, y: Tensor, factor: float) -> None:
+    """Add factor*y to x, rounded as in `torch.optim`; under torch.compile, where factors are tensors, as it likes."""
+    x.add_(y * factor) if isinstance(factor, Tensor) else x.add_(y, alpha=factor)
+
+
+def _add_product(x: Tensor, y: Tensor, z: Tensor, factor: float) -> None:
+    """Add factor*y*z to x."""
+    x.add_(y * z * factor) if isinstance(factor, Tensor) else x.addcmul_(y, z, value=factor)
+
+
+def _add_quotient(x: Tensor, y: Tensor, z: Tensor, factor: float) -> None:
+    """Add factor*y/z to x."""
+    x.add_(y / z * factor) if isinstance(factor, Tensor) else x.addcdiv_(y, z, value=factor)

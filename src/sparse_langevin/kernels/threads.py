@@ -1,0 +1,49 @@
+"""A few threads for compiled code that releases the interpreter's lock.
+
+Numba's own thread pools are not used: of those in its wheels, OpenMP ends a forked process (data loaders, process
+pools) and the work queue ends a process in which two threads sample at the same time. Python's threads are safe in both
+cases, and a start costs some 50 microseconds.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+_pool: ThreadPoolExecutor | None = None
+_size = 0
+
+
+def run(tasks: deque[Callable[[], None]], threads: int) -> None:
+    """Carry out all tasks, on up to ``threads`` threads, of which the caller's is one."""
+    helpers = min(threads, len(tasks)) - 1
+    waiting = [_threads(helpers).submit(_work_off, tasks) for _ in range(helpers)]
+    _work_off(tasks)
+    for future in waiting:
+        future.result()
+
+
+def _work_off(tasks: deque[Callable[[], None]]) -> None:
+    while True:
+        try:
+            task = tasks.popleft()
+        except IndexError:
+            return
+        task()
+
+
+def _threads(count: int) -> ThreadPoolExecutor:
+    """The pool, made anew when more threads are wanted; one that is in use elsewhere finishes its work."""
+    global _pool, _size
+    if _pool is None or _size < count:
+        _pool, _size = ThreadPoolExecutor(count, thread_name_prefix="sparse-langevin"), count
+    return _pool
+
+
+def _forget() -> None:
+    """Threads do not survive a fork."""
+    global _pool, _size
+    _pool, _size = None, 0
+
+
+os.register_at_fork(after_in_child=_forget)
