@@ -69,21 +69,18 @@ class _SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         chosen: NDArray[np.bool_] = self.inclusion_probability_ > self.threshold
         return chosen
 
-    def _hyper(self, size: float, p: int, information: float) -> Hyper:
-        """Scales of the prior for ``size`` observations of ``information`` each and ``p`` standardised predictors."""
+    def _hyper(self, p: int, spike: float, slab: float) -> Hyper:
+        """The prior for p standardised predictors; ``spike`` and ``slab`` are the default scales."""
         _check_parameters(self)
         share = min(0.5, self.expected_effects / p)
-        effects = max(share * p, 1.0)
-        v0 = self.v0 if self.v0 is not None else 0.1 / math.sqrt(size * information)
-        v1 = self.v1 if self.v1 is not None else self.expected_r2 / (1 - self.expected_r2) / (effects * information)
         return Hyper(
-            v0=v0,
-            v1=v1,
+            v0=spike if self.v0 is None else self.v0,
+            slab=slab / max(share * p, 1.0) if self.v1 is None else self.v1,
             a=share * p,
             b=(1 - share) * p,
             nu=1.0,
-            lambda_=1.0,
-            prior_variance=1.0 / (p * information),
+            lambda_=1 - self.expected_r2,
+            prior_variance=slab / p,
             spike_slab=self.method.endswith("-sa"),
             precondition=self.method.startswith("p"),
             jumps=max(1, p // 20),
@@ -125,8 +122,8 @@ class SparseBayesRegressor(RegressorMixin, _SparseBayes):  # type: ignore[misc]
     expected_effects, expected_r2
         Prior guesses; they set the width of the slab v1 and the prior of the share of effects.
     v0, v1
-        Scale of the spike and variance of the slab, in units of sigma and sigma^2, for standardised predictors. By
-        default 0.1/sqrt(n), a tenth of what the data can resolve, and R2/(1 - R2)/expected_effects.
+        Scale of the spike in units of sigma, and variance of the slab in units of the response's, for standardised
+        predictors. By default 0.1/sqrt(n), a tenth of what the data can resolve, and expected_r2/expected_effects.
     threshold
         A predictor is chosen if its inclusion probability is larger.
     n_chains, burn_in, max_steps
@@ -213,9 +210,10 @@ class SparseBayesRegressor(RegressorMixin, _SparseBayes):  # type: ignore[misc]
         return draws
 
     def _sample(self, data: gaussian.Data | None, scale: Scale) -> Self:
-        hyper = self._hyper(scale.size, max(int(scale.used.sum()), 1), 1.0)
+        hyper = self._hyper(max(int(scale.used.sum()), 1), 0.1 / math.sqrt(scale.size), self.expected_r2)
         if data is None:  # nothing varies: the mean is all there is to say
-            self._describe(np.zeros((self.n_chains, 4, 0)), np.zeros((self.n_chains, 4)), np.zeros(0), scale)
+            used = int(scale.used.sum())
+            self._describe(np.zeros((1, 1, used)), np.full((1, 1), float(not used)), np.zeros(used), scale)
             self.rhat_, self.ess_, self.n_steps_ = 1.0, np.inf, 0
             return self
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -305,7 +303,9 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"the labels have one class only, {self.classes_[0]!r}: a classifier needs two or more")
+            raise ValueError(
+                f"the labels have one class only, {str(self.classes_[0])!r}: a classifier needs two or more"
+            )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         order = rng.permutation(len(y))  # minibatches are runs of rows
         x, labels = _dense(X)[order], labels[order]
@@ -314,7 +314,9 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
         z = (x[:, used] - scale.x_mean[used]) / scale.x_std[used]
         targets = np.arange(len(self.classes_))[:, None] == labels
         targets = targets[1:] if len(targets) == 2 else targets
-        hyper = self._hyper(len(x), max(z.shape[1], 1), 0.25)
+        # On the scale of the scores noise has standard deviation pi/sqrt(3), and n observations inform like n/4.
+        signal = math.pi**2 / 3 * self.expected_r2 / (1 - self.expected_r2)
+        hyper = self._hyper(max(z.shape[1], 1), 0.2 / math.sqrt(len(x)), signal)
         if not used.any():
             return self._constant(targets, x.shape[1])
         batch = len(z) if self.batch_size is None else min(int(self.batch_size), len(z))
@@ -328,7 +330,7 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
             return scores if scores.shape[2] == 1 else scores - scores.mean(2, keepdims=True)
 
         chains = run(logistic.advance, data, hyper, states, self._plan(), watch, rng, self._workers())
-        inclusion = chains.inclusion.max(0) if hyper.spike_slab else np.ones(int(used.sum()))
+        inclusion = chains.inclusion if hyper.spike_slab else np.ones(int(used.sum()))
         self._describe(chains.draws[0], chains.draws[1], inclusion, scale)
         self._report(chains)
         return self

@@ -1,9 +1,10 @@
 r"""A chain over the coefficients of a Gaussian linear model: PSGLD-SA in one compiled loop.
 
-    y = X beta + N(0, sigma^2 I),   beta_j ~ (1 - gamma_j) Laplace(0, sigma v0) + gamma_j N(0, sigma^2 v1),
+    y = X beta + N(0, sigma^2 I),   beta_j ~ (1 - gamma_j) Laplace(0, sigma v0) + gamma_j N(0, slab),
     gamma_j ~ Bernoulli(delta),     sigma^2 ~ InverseGamma(nu/2, nu lambda/2)
 
-with standardised X and y. One step:
+with standardised X and y. The slab is that of the general model with sigma^2 v1 = slab held fixed: effects are of the
+order of the response, and a slab that grows with the noise would let strong effects push sigma up. One step:
 
 1. all coefficients take a preconditioned Langevin step on the log posterior with gamma summed out,
    beta += eps G g + sqrt(2 eps G) z, where the pull of the spike never carries a coefficient across zero;
@@ -42,7 +43,7 @@ class Hyper(NamedTuple):
     """The model and the algorithm, as the compiled loop wants them."""
 
     v0: float
-    v1: float
+    slab: float
     a: float
     b: float
     nu: float
@@ -116,13 +117,13 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
             _adapt(data, hyper, state, v0, 30 if k == 0 else 3)
         gradient = data.x.T @ residual
         if hyper.spike_slab:
-            _spike_slab_step(gradient, beta, state.metric, scalars, v0, hyper.v1)
+            _spike_slab_step(gradient, beta, state.metric, scalars, v0, hyper.slab)
         else:
             _gaussian_step(gradient, beta, state.metric, scalars, hyper.prior_variance)
         residual = data.y - data.x @ beta
         if hyper.spike_slab and 2 * k >= burn_in:
             for _ in range(hyper.jumps):
-                _jump(data, beta, residual, np.random.randint(p), scalars, v0, hyper.v1)
+                _jump(data, beta, residual, np.random.randint(p), scalars, v0, hyper.slab)
         if k % LATENT_EVERY == 0:
             _update_latents(data, hyper, state, residual, v0)
             inclusion += state.rho
@@ -133,8 +134,9 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
 
 
 @compiled
-def _spike_slab_step(gradient, beta, metric, scalars, v0, v1):
+def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
     sigma, delta, eps = scalars[SIGMA], scalars[DELTA], scalars[EPS]
+    v1 = slab_variance / sigma**2
     logit_delta = math.log(delta) - math.log1p(-delta)
     for j in range(len(beta)):
         e = eps * metric[j]
@@ -154,9 +156,10 @@ def _gaussian_step(gradient, beta, metric, scalars, variance):
 
 
 @compiled
-def _jump(data, beta, residual, j, scalars, v0, v1):
+def _jump(data, beta, residual, j, scalars, v0, slab_variance):
     """Draw one coefficient from its exact conditional."""
     column, delta = data.x[:, j], scalars[DELTA]
+    v1 = slab_variance / scalars[SIGMA] ** 2
     c = column @ residual + data.square[j] * beta[j]
     new, _ = draw(c, data.square[j], scalars[SIGMA], v0, v1, math.log(delta) - math.log1p(-delta))
     residual += (beta[j] - new) * column
@@ -171,20 +174,19 @@ def _update_latents(data, hyper, state, residual, v0):
     omega = min(0.1, 10.0 * (scalars[UPDATES] + 100.0) ** -0.7)
     scalars[UPDATES] += 1.0
     rss = residual @ residual + data.rest
-    weights, spike, slab = 0.0, 0.0, 0.0
+    spikes, spike = 0.0, 0.0
     if hyper.spike_slab:
         c = data.x.T @ residual
-        logit_delta = math.log(delta) - math.log1p(-delta)
+        logit_delta, v1 = math.log(delta) - math.log1p(-delta), hyper.slab / sigma**2
         for j in range(p):
             q = data.square[j]
-            log_slab, log_spike, size, _ = evidence(c[j] + q * beta[j], q, sigma, v0, hyper.v1)
+            log_slab, log_spike, size, _ = evidence(c[j] + q * beta[j], q, sigma, v0, v1)
             rho[j] = sigmoid(log_slab - log_spike + logit_delta)
+            spikes += 1.0 - rho[j]
             spike += (1.0 - rho[j]) * size / v0
-            slab += slab_probability(beta[j], sigma, v0, hyper.v1, logit_delta) * beta[j] ** 2 / hyper.v1
-        weights = p
         scalars[DELTA] += omega * ((rho.sum() + hyper.a) / (hyper.a + hyper.b + p) - delta)
-    quadratic = data.size + weights + hyper.nu
-    constant = rss + slab + hyper.nu * hyper.lambda_
+    quadratic = data.size + spikes + hyper.nu
+    constant = rss + hyper.nu * hyper.lambda_
     root = (spike + math.sqrt(spike**2 + 4.0 * quadratic * constant)) / (2.0 * quadratic)
     scalars[SIGMA] += omega * (root - sigma)
 
@@ -197,7 +199,7 @@ def _adapt(data, hyper, state, v0, iterations):
     prior = np.empty(p)
     worst = 0.0
     for j in range(p):
-        prior[j] = rho[j] / hyper.v1 if hyper.spike_slab else sigma**2 / hyper.prior_variance
+        prior[j] = sigma**2 * (rho[j] / hyper.slab if hyper.spike_slab else 1.0 / hyper.prior_variance)
         stiff = (1.0 - rho[j]) / v0**2 if hyper.spike_slab else 0.0
         metric[j] = sigma**2 / (data.square[j] + prior[j] + stiff) if hyper.precondition else sigma**2 / data.size
         worst = max(worst, metric[j] * stiff / sigma**2)

@@ -84,7 +84,7 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
     w = state.w
     rows, p, n = w.shape[0], w.shape[1], data.x.shape[0]
     draws, intercepts = np.empty((steps // thin, rows, p)), np.empty((steps // thin, rows))
-    inclusion, updates = np.zeros((rows, p)), 0
+    inclusion, updates = np.zeros(p), 0
     full = data.batch >= n
     for k in range(steps):
         v0 = hyper.v0
@@ -100,18 +100,27 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
             if hyper.spike_slab:
                 scores = _scores(x, w, state.intercept)
                 for _ in range(hyper.jumps):
-                    _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.v1)
+                    _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.slab)
         else:
             excess = (n / data.batch) * (y - _probabilities(_scores(x, w, state.intercept)))
             _move(excess @ x, state, hyper, v0)
             _move_intercepts(excess.sum(1), n, state)
         if hyper.spike_slab and k % LATENT_EVERY == 0:
             _update_latents(x, y, hyper, state, v0, full)
-            inclusion += state.rho
+            inclusion += _any(state.rho)
             updates += 1
         if k % thin == thin - 1:
             draws[k // thin], intercepts[k // thin] = w, state.intercept
     return draws, intercepts, inclusion / max(updates, 1)
+
+
+@compiled
+def _any(rho):
+    """Probability that a predictor matters for at least one class."""
+    result = np.ones(rho.shape[1])
+    for k in range(rho.shape[0]):
+        result *= 1.0 - rho[k]
+    return 1.0 - result
 
 
 @compiled
@@ -153,9 +162,9 @@ def _move(gradient, state, hyper, v0):
             if not hyper.spike_slab:
                 w[k, j] += e * (gradient[k, j] - b / hyper.prior_variance) + noise
                 continue
-            slab = slab_probability(b, 1.0, v0, hyper.v1, logit_delta)
+            slab = slab_probability(b, 1.0, v0, hyper.slab, logit_delta)
             pull = min(e * (1.0 - slab) / v0, abs(b))
-            w[k, j] += e * (gradient[k, j] - slab * b / hyper.v1) - math.copysign(pull, b) + noise
+            w[k, j] += e * (gradient[k, j] - slab * b / hyper.slab) - math.copysign(pull, b) + noise
 
 
 @compiled
@@ -173,7 +182,7 @@ def _corrected_step(data, hyper, state, v0, adapt):
     w, intercept, eps = state.w, state.intercept, state.scalars[CORRECTED_EPS]
     moves = _in_slab(w, hyper, state.scalars[DELTA], v0)
     value, slope, slope_0 = _log_posterior(data, hyper, w, intercept, state.scalars[DELTA], v0)
-    precision = 1.0 / hyper.v1 if hyper.spike_slab else 1.0 / hyper.prior_variance
+    precision = 1.0 / hyper.slab if hyper.spike_slab else 1.0 / hyper.prior_variance
     size, size_0 = eps / (state.information + precision), 4.0 * eps / (data.x.shape[0] + 1.0)
     step = np.where(moves, size * slope + np.sqrt(2.0 * size) * np.random.standard_normal(w.shape), 0.0)
     step_0 = size_0 * slope_0 + math.sqrt(2.0 * size_0) * np.random.standard_normal(len(intercept))
@@ -199,7 +208,7 @@ def _in_slab(w, hyper, delta, v0):
         logit_delta = math.log(delta) - math.log1p(-delta)
         for k in range(w.shape[0]):
             for j in range(w.shape[1]):
-                result[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.v1, logit_delta) > 0.5
+                result[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.slab, logit_delta) > 0.5
     return result
 
 
@@ -222,12 +231,12 @@ def _log_posterior(data, hyper, w, intercept, delta, v0):
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             b = w[k, j]
-            slab = slab_probability(b, 1.0, v0, hyper.v1, logit_delta)
+            slab = slab_probability(b, 1.0, v0, hyper.slab, logit_delta)
             if slab > 0.5:
-                value -= 0.5 * b * b / hyper.v1 + math.log(slab)
+                value -= 0.5 * b * b / hyper.slab + math.log(slab)
             else:
                 value -= abs(b) / v0 + math.log1p(-slab)
-            slope[k, j] -= (1.0 - slab) * math.copysign(1.0 / v0, b) + slab * b / hyper.v1
+            slope[k, j] -= (1.0 - slab) * math.copysign(1.0 / v0, b) + slab * b / hyper.slab
     return value, slope, slope_0
 
 
@@ -282,10 +291,10 @@ def _update_latents(x, y, hyper, state, v0, full):
         for j in range(w.shape[1]):
             if full:
                 c = score[k, j] + information[k, j] * w[k, j]
-                slab, spike, _, _ = evidence(c, information[k, j], 1.0, v0, hyper.v1)
+                slab, spike, _, _ = evidence(c, information[k, j], 1.0, v0, hyper.slab)
                 rho[k, j] = sigmoid(slab - spike + logit_delta)
             else:
-                rho[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.v1, logit_delta)
+                rho[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.slab, logit_delta)
     scalars[DELTA] += omega * ((rho.sum() + hyper.a) / (hyper.a + hyper.b + rho.size) - delta)
 
 
@@ -306,7 +315,7 @@ def _adapt(data, hyper, state, v0, iterations):
     root, worst, least = np.zeros(p), 0.0, 1e300
     for j in range(p):
         for k in range(rows):
-            prior = rho[k, j] / hyper.v1 if hyper.spike_slab else 1.0 / hyper.prior_variance
+            prior = rho[k, j] / hyper.slab if hyper.spike_slab else 1.0 / hyper.prior_variance
             stiff = (1.0 - rho[k, j]) / v0**2 if hyper.spike_slab else 0.0
             metric[k, j] = 1.0 / (information[k, j] + prior + stiff) if hyper.precondition else 1.0 / data.x.shape[0]
             worst = max(worst, metric[k, j] * stiff)

@@ -1,0 +1,91 @@
+"""Chains of linear models against posteriors known otherwise: Gibbs sampling, and integration over a grid."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
+from sparse_langevin.linear.moments import Moments, from_moments, standardise
+from tests.gibbs_reference import Model, gibbs
+
+
+def correlated(rng, n, p, rho=0.6):
+    return rng.standard_normal((n, p)) @ np.linalg.cholesky(rho ** np.abs(np.subtract.outer(range(p), range(p)))).T
+
+
+@pytest.mark.parametrize("n", [60, 150])  # fewer rows than predictors, and more
+def test_regression_against_gibbs(n):
+    rng = np.random.default_rng(0)
+    x = correlated(rng, n, 80)
+    y = x[:, 0] * 1.5 + x[:, 5] + rng.standard_normal(n)
+    model = SparseBayesRegressor(random_state=0, max_steps=16_000, target_ess=1e9, target_rhat=1e-9)
+    with pytest.warns(UserWarning, match="effective sample size"):
+        model.fit(x, y)
+    z, t = (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
+    sigma = model.sigma_ / y.std()  # a point estimate in the chain
+    prior = Model(v0=0.1 / np.sqrt(n), v1=0.075 / sigma**2, a=10.0, b=70.0, sigma=sigma)
+    exact = gibbs(z, t, prior, 20_000, np.random.default_rng(1), burn_in=1000)
+    factor = y.std() / x.std(0)
+    for j in (0, 5):
+        mean, std = exact.beta[:, j].mean() * factor[j], exact.beta[:, j].std() * factor[j]
+        assert abs(model.coef_[j] - mean) < 0.1 * std
+        assert model.coef_std_[j] == pytest.approx(std, rel=0.1)
+    # delta is a point estimate in the chain too, so inclusion probabilities of doubtful predictors differ a little.
+    assert np.abs(model.inclusion_probability_ - exact.inclusion.mean(0)).max() < 0.1
+    assert model.sigma_ == pytest.approx(1.0, abs=0.2)
+
+
+def test_logistic_regression_against_a_grid():
+    """Two predictors, one of them doubtful: posterior by integration over intercept and both coefficients."""
+    rng = np.random.default_rng(3)
+    n = 60
+    x = rng.standard_normal((n, 2))
+    y = (x[:, 0] * 1.2 + 0.55 * x[:, 1] + rng.logistic(size=n) > 0.3).astype(int)
+    z = (x - x.mean(0)) / x.std(0)
+    v0, v1 = 0.05, 2.0
+    model = SparseBayesClassifier(v0=v0, v1=v1, random_state=0, max_steps=40_000, target_ess=1e9)
+    with pytest.warns(UserWarning, match="effective sample size"):
+        model.fit(x, y)
+    b = np.concatenate([np.arange(-0.4, 0.4, 0.005), np.arange(0.4, 5.5, 0.03), np.arange(-1.6, -0.4, 0.03)])
+    b.sort()
+    b0 = np.linspace(-2.4, 1.8, 43)
+    log_likelihood = np.zeros((len(b0), len(b), len(b)))
+    for i in range(n):
+        eta = b0[:, None, None] + z[i, 0] * b[None, :, None] + z[i, 1] * b[None, None, :]
+        log_likelihood += y[i] * eta - np.logaddexp(0, eta)
+    # delta has a Beta(1, 1) prior and is a point estimate in the chain: take the estimate's fixed point here.
+    weights = np.gradient(b)[:, None] * np.gradient(b)[None, :]
+    likelihood = np.exp(log_likelihood - log_likelihood.max()) * stats.norm.pdf(b0, scale=10.0)[:, None, None]
+    joint = likelihood.sum(0) * weights
+    delta = 0.5
+    for _ in range(200):
+        slab, spike = delta * stats.norm.pdf(b, scale=np.sqrt(v1)), (1 - delta) * stats.laplace.pdf(b, scale=v0)
+        posterior = joint * (slab + spike)[:, None] * (slab + spike)[None, :]
+        posterior /= posterior.sum()
+        share = slab / (slab + spike)
+        inclusion = np.array([(posterior * share[:, None]).sum(), (posterior * share[None, :]).sum()])
+        delta = (inclusion.sum() + 1.0) / 4.0
+    mean = np.array([(posterior * b[:, None]).sum(), (posterior * b[None, :]).sum()])
+    std = np.sqrt(np.array([(posterior * b[:, None] ** 2).sum(), (posterior * b[None, :] ** 2).sum()]) - mean**2)
+    error = std * np.sqrt(1 / model.ess_)
+    assert np.all(np.abs(model.coef_[0] * x.std(0) - mean) < 5 * error + 0.02 * std)
+    assert model.coef_std_[0] * x.std(0) == pytest.approx(std, rel=0.1)
+    assert model.inclusion_probability_ == pytest.approx(inclusion, abs=0.05)
+    assert 0.1 < inclusion[1] < 0.9  # the doubtful one is doubtful indeed
+
+
+def test_moments_in_pieces_are_the_moments_of_all():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((1000, 6)) * 10.0 ** np.arange(-3, 3) + 5, rng.standard_normal(1000) - 1e3
+    pieces = Moments.of(x[:10], y[:10])
+    pieces.add(Moments.of(x[10:11], y[10:11]))
+    pieces.add(Moments.of(x[11:], y[11:]))
+    data, scale = from_moments(pieces)
+    whole, _ = standardise(x, y)
+    z, t = (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
+    for part in (data, whole):
+        assert part.x.T @ part.x == pytest.approx(z.T @ z, abs=1e-8)
+        assert part.x.T @ part.y == pytest.approx(z.T @ t, abs=1e-8)
+        assert part.y @ part.y + part.rest == pytest.approx(t @ t)
+        assert part.size == 1000 and part.square == pytest.approx(np.full(6, 1000.0))
+    assert scale.x_std == pytest.approx(x.std(0)) and scale.y_mean == pytest.approx(y.mean())
