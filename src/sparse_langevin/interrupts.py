@@ -43,3 +43,9 @@ def deferred_signals(*numbers: signal.Signals) -> Iterator[Callable[[], int | No
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def leave_signals_to_the_parent() -> None:
+    """Ctrl-C reaches every process of a terminal; the parent lets its workers finish what they have begun."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sparse_langevin.cli import data
+from sparse_langevin.cli.reproduce import reproduce
 from sparse_langevin.interrupts import Interrupted
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app.command("import")(data.import_arrays)
 app.command("info")(data.info)
 app.command("show")(data.show)
 app.command("convert")(data.convert)
+app.add_typer(reproduce, name="reproduce")
 
 
 def _print_version(wanted: bool) -> None:

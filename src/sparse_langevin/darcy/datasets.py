@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -36,6 +35,7 @@ from sparse_langevin.darcy.imported import ImportedArrays
 from sparse_langevin.darcy.kle import KLE
 from sparse_langevin.darcy.solver import Solution, Solver
 from sparse_langevin.files import TEMPORARY, require_new, sha256, write_atomically, write_new
+from sparse_langevin.interrupts import leave_signals_to_the_parent
 
 logger = logging.getLogger(__name__)
 
@@ -294,7 +294,7 @@ def _make_missing(
                 progress(done, recipe.samples)
             continue
         size = min(workers or os.cpu_count() or 1, len(missing))
-        pool = executor or ProcessPoolExecutor(size, initializer=_leave_signals_to_the_parent)
+        pool = executor or ProcessPoolExecutor(size, initializer=leave_signals_to_the_parent)
         try:
             futures: list[Future[int]] = [pool.submit(_make_shard, recipe, shard, str(folder)) for shard in missing]
             for future in as_completed(futures):
@@ -309,12 +309,6 @@ def _make_missing(
         finally:
             if executor is None:
                 pool.shutdown(cancel_futures=True)
-
-
-def _leave_signals_to_the_parent() -> None:
-    """Ctrl-C reaches every process of a terminal; the parent lets the workers finish their shards."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _claim(folder: Path, recipe: Recipe) -> None:
