@@ -18,7 +18,7 @@ LAYERS = [
     {"algorithms", "posterior"},
     {"linear"},
     {"estimators"},
-    {"training"},
+    {"training", "selection"},
     {"experiments"},
     {"cli"},
 ]

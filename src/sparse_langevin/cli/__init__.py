@@ -9,6 +9,7 @@ import typer
 
 from sparse_langevin.cli import data
 from sparse_langevin.cli.reproduce import reproduce
+from sparse_langevin.cli.select import select
 from sparse_langevin.interrupts import Interrupted
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app.command("import")(data.import_arrays)
 app.command("info")(data.info)
 app.command("show")(data.show)
 app.command("convert")(data.convert)
+app.command("select")(select)
 app.add_typer(reproduce, name="reproduce")
 
 
