@@ -1,4 +1,4 @@
-"""The code in the README and on the Darcy page runs as printed, without a warning."""
+"""The code in the README and on the pages about Darcy flow and selection runs as printed, without a warning."""
 
 import re
 from pathlib import Path
@@ -30,3 +30,10 @@ def test_darcy_page():
     (block,) = code_blocks(ROOT / "docs" / "darcy.md")
     exec(block, names)
     assert names["x"].shape == names["y"].shape == (30, 60) and names["solution"].mass_residual < 1e-10
+
+
+def test_selection_page():
+    names = {}
+    (block,) = code_blocks(ROOT / "docs" / "selection.md")
+    exec(block, names)
+    assert list(names["model"].get_support(indices=True)) == [3, 7]

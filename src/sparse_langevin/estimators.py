@@ -83,7 +83,7 @@ class _SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             prior_variance=slab / p,
             spike_slab=self.method.endswith("-sa"),
             precondition=self.method.startswith("p"),
-            jumps=max(1, p // 20),
+            jumps=max(30, p // 20),  # fewer leave correlated predictors stuck in one of several models
         )
 
     def _plan(self) -> Plan:
@@ -317,6 +317,7 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
         # On the scale of the scores noise has standard deviation pi/sqrt(3), and n observations inform like n/4.
         signal = math.pi**2 / 3 * self.expected_r2 / (1 - self.expected_r2)
         hyper = self._hyper(max(z.shape[1], 1), 0.2 / math.sqrt(len(x)), signal)
+        hyper = hyper._replace(jumps=max(5, z.shape[1] // 20))  # they cost more here than a Langevin step
         if not used.any():
             return self._constant(targets, x.shape[1])
         batch = len(z) if self.batch_size is None else min(int(self.batch_size), len(z))
