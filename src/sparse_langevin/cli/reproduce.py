@@ -15,8 +15,6 @@ reproduce = typer.Typer(
     help="Repeat an experiment of the paper: records, table, figures, report.", no_args_is_help=True
 )
 
-SHOWN = (0, 2, 4, 5, 6, 7, 11)  # columns of the report's table that fit a terminal
-
 
 @reproduce.callback()
 def _studies() -> None:
@@ -60,10 +58,12 @@ def regression(
     rows, claims, page = regression_report.publish(records, extent, lengths, out)
     console = Console()
     for number in tests:
-        table = Table(*(regression_report.COLUMNS[i] for i in SHOWN), title=f"test {number}")
-        for row in rows:
-            if row["test"] == number:
-                table.add_row(*(regression_report.cells(row)[i] for i in SHOWN))
+        chosen, errors = slice(2, 6), slice(1, 3)  # what fits a terminal
+        columns = [*regression_report.SELECTION[chosen], *regression_report.PREDICTION[errors]]
+        table = Table("contender", *columns, title=f"test {number}")
+        for row in (row for row in rows if row["test"] == number):
+            first, second = regression_report.selection_cells(row), regression_report.prediction_cells(row)
+            table.add_row(first[0], *first[chosen], *second[errors])
         console.print(table)
     for claim in claims:
         console.print(f"test {claim.test}, {claim.version}: {claim.quote}: [bold]{claim.verdict}")
