@@ -13,16 +13,16 @@ def code_blocks(path):
 def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = code_blocks(ROOT / "README.md")
-    assert len(blocks) == 2
-    names = {}
-    for block in blocks:
+    network, regression, flow = ({}, {}, {})
+    for block, names in zip(blocks, (network, regression, flow), strict=True):
         exec(block.replace("samples=1500", "samples=20"), names)
-    assert names["prediction"].mean.shape == (500, 1)
-    assert names["inclusion"].shape == (64, 20)
-    assert int((names["model"][0].weight == 0).sum()) == round(0.7 * 1280)
-    error = (names["prediction"].mean - names["y"]).square().mean().item()
+    assert network["prediction"].mean.shape == (500, 1)
+    assert network["inclusion"].shape == (64, 20)
+    assert int((network["model"][0].weight == 0).sum()) == round(0.7 * 1280)
+    error = (network["prediction"].mean - network["y"]).square().mean().item()
     assert error < 0.05  # the noise has variance 0.01
-    assert names["solution"].velocity.shape == (5100,) and len(names["data"]) == 20
+    assert list(regression["regressor"].get_support(indices=True)) == [3, 7]
+    assert flow["solution"].velocity.shape == (5100,) and len(flow["data"]) == 20
 
 
 def test_darcy_page():
