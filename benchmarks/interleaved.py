@@ -13,16 +13,20 @@ Record = dict[str, object]
 SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0}
 
 
-def measure(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each call, after one call each that does not count."""
+def measure(contenders: Mapping[str, Callable[[], object]], repeats: int, calls: int = 1) -> dict[str, list[float]]:
+    """Seconds per call in each turn, after one call each that does not count.
+
+    Short calls need several of them in a turn, or each would find the caches as its neighbour left them.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for call in contenders.values():
         call()
     for _ in range(repeats):
         for name, call in contenders.items():
             start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
+            for _ in range(calls):
+                call()
+            seconds[name].append((time.perf_counter() - start) / calls)
     return seconds
 
 

@@ -36,14 +36,14 @@ def records(figures: Path, quick: bool = False) -> list[Record]:
     rows: list[Record] = []
     for hidden in (16,) if quick else (64, 512, 2048):
         size = sum(p.numel() for p in network(hidden).parameters())
-        seconds = measure(training_steps(hidden), repeats)
+        seconds = measure(training_steps(hidden), repeats, calls=1 if hidden > 64 else 10)
         rows += compare(f"training step, {size:,} parameters, batch {BATCH}", seconds, ADAM)
     weights, sparse = (30_000, 20_000) if quick else (WEIGHTS, SPARSE)
     steps = bare_updates(weights, sparse) | ({} if quick else compiled_update(weights, sparse))
     rows += compare(f"update alone, {weights:,} parameters", measure(steps, repeats), ADAM)
-    rows += linear_model(20 * repeats)
+    rows += linear_model(repeats)
     rows += scaling((10_000, 100_000) if quick else sizes(), repeats, figures / "bench-update.png")
-    seconds = measure(small_network(quick), 20 * repeats)
+    seconds = measure(small_network(quick), repeats, calls=20)
     size = sum(p.numel() for p in network(64).parameters())
     return rows + compare(f"one sampler step, {size:,} parameters, batch {BATCH}", seconds, "sgld", unit="us")
 
@@ -134,7 +134,7 @@ def linear_model(repeats: int) -> list[Record]:
     for engine in ("native", "reference"):
         sampler = psgld_sa(nn.Linear(200, 1), GaussianLikelihood(), num_data=100, step_size=1e-3, engine=engine)
         steps[f"psgld_sa, {engine} engine"] = lambda sampler=sampler: sampler.step(x, y)
-    seconds = measure(steps, repeats)
+    seconds = measure(steps, repeats, calls=20)
     rates = [1 / s for s in seconds["psgld_sa, native engine"]]
     group = "linear model of 200 weights"
     rate = record(f"{group}: psgld_sa, native engine, rate", rates, unit="steps/s")
