@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEV := .venv/.dev
 DOCS := .venv/.docs
+BENCH := .venv/.bench
 
 .PHONY: install test lint demo bench mutants docs clean
 
@@ -19,6 +20,10 @@ $(DOCS): $(DEV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
+$(BENCH): $(DEV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	@touch $@
+
 test: $(DEV)  ## the whole test suite, on two processes
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
@@ -32,8 +37,8 @@ demo: $(DEV)  ## the three examples; prints where their pictures are
 	$(BIN)/python examples/mlp_uncertainty.py
 	$(BIN)/python examples/digits_sparse.py
 
-bench: $(DEV)  ## cost of one update beside SGD and Adam; writes results/bench.json
-	$(BIN)/python benchmarks/update.py
+bench: $(BENCH)  ## everything beside its peers; writes results/bench.json and docs/performance.md
+	$(BIN)/python -m benchmarks
 
 mutants: $(DEV)  ## seeded faults: each must be caught by the tests (about 10 minutes)
 	$(BIN)/python tests/mutants.py

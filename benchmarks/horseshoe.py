@@ -3,7 +3,8 @@ r"""NumPyro's NUTS on the regularised horseshoe of Piironen and Vehtari (2017), 
     beta_j = tau l_j z_j,  l_j^2 = c^2 lambda_j^2/(c^2 + tau^2 lambda_j^2),  z_j ~ N(0, 1),  lambda_j ~ HalfCauchy(1),
     tau ~ HalfCauchy(tau_0),  tau_0 = p0/(p - p0) sigma/sqrt(n),  c^2 ~ InverseGamma(2, 2 s^2)
 
-with p0 the number of effects expected and s^2 the variance of the slab.
+with p0 the number of effects expected and s^2 the variance of the slab. Steps are tuned to an acceptance of 0.9: the
+default, 0.8, leaves many divergences under this prior.
 """
 
 import time

@@ -128,9 +128,7 @@ def linear_model(repeats: int) -> list[Record]:
     x, model = torch.randn(100, 200), nn.Linear(200, 1)
     y = x[:, :1] + torch.randn(100, 1)
     parameters = list(model.parameters())
-    steps: dict[str, Step] = {
-        "autograd alone": lambda: torch.autograd.grad((model(x) - y).square().sum(), parameters)
-    }
+    steps: dict[str, Step] = {"autograd alone": lambda: torch.autograd.grad((model(x) - y).square().sum(), parameters)}
     for engine in ("native", "reference"):
         sampler = psgld_sa(nn.Linear(200, 1), GaussianLikelihood(), num_data=100, step_size=1e-3, engine=engine)
         steps[f"psgld_sa, {engine} engine"] = lambda sampler=sampler: sampler.step(x, y)
