@@ -9,6 +9,7 @@ import argparse
 import importlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -60,7 +61,7 @@ def show(rows: list[Record]) -> None:
         table.add_row(
             str(row["name"]), page.number(row["value"]), str(row["unit"]), *page.ratio(row), str(row["versus"])
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 if __name__ == "__main__":

@@ -25,12 +25,11 @@ def records(figures: Path, quick: bool = False) -> list[Record]:
     predictors = (20, 50) if quick else (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
     observations = (50, 200) if quick else (100, 1000, 10_000, 100_000, 1_000_000)
     rows = [fit(ROWS, p, repeats) for p, repeats in ([(20, 1)] if quick else [(200, 5), (5000, 1)])]
-    rows.append(chain_rate(20 if quick else 200, 3 if quick else 20))
-    rows += race.records(quick)
-    by_p = [per_step(p, 3) for p in predictors]
     by_n = [fit(n, COLUMNS, 1 if quick else 3) for n in observations]
+    by_p = [per_step(p, 3) for p in predictors]
     figure(dict(zip(predictors, by_p, strict=True)), dict(zip(observations, by_n, strict=True)), figures)
-    return rows + by_p + by_n
+    rate = chain_rate(20 if quick else 200, 3 if quick else 20)
+    return [*rows, *by_n, *by_p, rate, *race.records(quick)]
 
 
 def simulated(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
