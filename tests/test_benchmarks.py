@@ -45,6 +45,8 @@ def test_page():
     text = page.render([row | {"name": f"update: {row['name']}"}], cpu="a processor")
     assert "takes 20 ms: 2 times a fused Adam update" in text
     assert "| PSGLD-SA, native engine | 20 | ms | 2 | 0 | torch Adam (fused) |" in text
+    alone = record("darcy: one field, 50x50 cells: sparse-langevin", [0.02], "sparse-langevin", [0.02])
+    assert "scikit-fem" not in page.render([alone])
     assert "a processor" in text and "python -m benchmarks --only update" in text
 
 
