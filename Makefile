@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEV := .venv/.dev
 DOCS := .venv/.docs
+BENCH := .venv/.bench
 
 .PHONY: install test lint demo bench mutants docs clean
 
@@ -17,6 +18,10 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 $(DOCS): $(DEV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+$(BENCH): $(DEV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	@touch $@
 
 test: $(DEV)  ## the whole test suite, on two processes
@@ -34,8 +39,8 @@ demo: $(DEV)  ## the examples; prints where their pictures are
 	$(BIN)/python examples/variable_selection.py
 	$(BIN)/python examples/darcy_gallery.py
 
-bench: $(DEV)  ## cost of one update beside SGD and Adam; writes results/bench.json
-	$(BIN)/python benchmarks/update.py
+bench: $(BENCH)  ## everything beside its peers; writes results/bench.json and docs/performance.md
+	$(BIN)/python -m benchmarks
 
 mutants: $(DEV)  ## seeded faults: each must be caught by the tests (about 10 minutes)
 	$(BIN)/python tests/mutants.py

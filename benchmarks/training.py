@@ -1,0 +1,86 @@
+"""One training step of the paper's network by PSGLD-SA, beside its own gradient and plain loops of torch.
+
+The gradient's cost depends on the allocator by a factor of about two: glibc gives large blocks back to the system
+after each step and takes them anew, page by page. So everything is measured in two child processes, with glibc as it
+is, and with glibc told to keep its memory.
+"""
+
+import ctypes
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks.interleaved import Record, compare, measure
+from sparse_langevin import GaussianLikelihood, psgld_sa
+from sparse_langevin.darcy import EncoderDecoder, Grid
+
+GRADIENT = "forward and backward pass alone"
+ALLOCATORS = {"default": "glibc as it is", "keeping": "glibc keeping its memory"}
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
+
+def records(figures: Path, quick: bool = False) -> list[Record]:
+    """Measure under both settings of the allocator."""
+    cells, batch, repeats = (10, 4, 3) if quick else (50, 64, 12)
+    rows: list[Record] = []
+    for allocator, label in ALLOCATORS.items():
+        command = [sys.executable, "-m", "benchmarks.training", allocator, str(cells), str(batch), str(repeats)]
+        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        group = f"encoder-decoder, {cells}x{cells} cells, batch {batch}, {label}"
+        rows += compare(group, json.loads(answer), GRADIENT)
+    return rows
+
+
+def steps(cells: int, batch: int) -> dict[str, Callable[[], object]]:
+    """One step of each contender, as a function without arguments."""
+    torch.manual_seed(0)
+    grid = Grid(cells, cells)
+    x, y = torch.randn(batch, 1, cells, cells), torch.randn(batch, grid.edges)
+    model = EncoderDecoder(grid)
+    sampler = psgld_sa(
+        EncoderDecoder(grid), GaussianLikelihood(), num_data=1000, step_size=1e-5, sparse=EncoderDecoder.SPARSE
+    )
+
+    def gradient() -> None:
+        model.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+
+    contenders: dict[str, Callable[[], object]] = {GRADIENT: gradient, "psgld_sa": lambda: sampler.step(x, y)}
+    for name, optimizer in (("torch SGD", torch.optim.SGD), ("torch Adam", torch.optim.Adam)):
+        contenders[name] = plain_loop(EncoderDecoder(grid), optimizer, x, y)
+    return contenders
+
+
+def plain_loop(
+    model: nn.Module, optimizer: Callable[..., torch.optim.Optimizer], x: torch.Tensor, y: torch.Tensor
+) -> Callable[[], object]:
+    """A step as most people write it."""
+    chosen = optimizer(model.parameters(), lr=1e-4)
+
+    def step() -> float:
+        chosen.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        chosen.step()
+        return loss.item()
+
+    return step
+
+
+def keep_memory() -> None:
+    """Tell glibc never to give memory back; older versions refuse thresholds above 32 MB."""
+    mallopt = ctypes.CDLL(None).mallopt
+    accepted = mallopt(M_MMAP_THRESHOLD, 1 << 30) or mallopt(M_MMAP_THRESHOLD, 1 << 25)
+    if not (accepted and mallopt(M_TRIM_THRESHOLD, 2**31 - 1)):
+        raise OSError("mallopt refused: these numbers need glibc")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "keeping":
+        keep_memory()
+    print(json.dumps(measure(steps(int(sys.argv[2]), int(sys.argv[3])), int(sys.argv[4]))))
