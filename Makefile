@@ -32,10 +32,12 @@ lint: $(DEV)  ## style and strict types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-demo: $(DEV)  ## the three examples; prints where their pictures are
+demo: $(DEV)  ## the examples; prints where their pictures are
 	$(BIN)/python examples/linear_regression.py
 	$(BIN)/python examples/mlp_uncertainty.py
 	$(BIN)/python examples/digits_sparse.py
+	$(BIN)/python examples/variable_selection.py
+	$(BIN)/python examples/darcy_gallery.py
 
 bench: $(BENCH)  ## everything beside its peers; writes results/bench.json and docs/performance.md
 	$(BIN)/python -m benchmarks

@@ -25,16 +25,20 @@ from numba import njit
 
 @dataclass(frozen=True)
 class Model:
-    """The hyperparameters. A number for `delta` or `sigma` fixes it; None learns it."""
+    """The hyperparameters. A number for `delta` or `sigma` fixes it; None learns it.
+
+    With a `slab` the slab is N(0, slab) whatever sigma is, and v1 is not used.
+    """
 
     v0: float
-    v1: float
+    v1: float = 1.0
     a: float = 1.0
     b: float = 1.0
     nu: float = 1.0
     lambda_: float = 1.0
     delta: float | None = None
     sigma: float | None = None
+    slab: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def gibbs(x, y, model, sweeps, rng, burn_in=0, thin=1, start=None):
     beta, gamma = np.array(start[0], dtype=float), np.array(start[1], dtype=np.bool_)
     delta = start[2] if model.delta is None else model.delta
     sigma = start[3] if model.sigma is None else model.sigma
-    hyper = np.array([model.v0, model.v1, model.a, model.b, model.nu, model.lambda_])
+    hyper = np.array([model.v0, model.v1, model.a, model.b, model.nu, model.lambda_, model.slab or 0.0])
     learn = model.delta is None, model.sigma is None
     columns = np.ascontiguousarray(x.T, dtype=float)
     residual = y - x @ beta
@@ -66,13 +70,15 @@ def gibbs(x, y, model, sweeps, rng, burn_in=0, thin=1, start=None):
 @njit(cache=True)
 def _run(columns, residual, beta, gamma, delta, sigma, hyper, learn, sweeps, burn_in, thin, rng):
     p, n = columns.shape
-    v0, v1, a, b, nu, lambda_ = hyper
+    v0, v1, a, b, nu, lambda_, fixed_slab = hyper
     kept = (sweeps - burn_in) // thin
     betas, gammas = np.empty((kept, p)), np.empty((kept, p), dtype=np.bool_)
     inclusion, deltas, sigmas = np.empty((kept, p)), np.empty(kept), np.empty(kept)
     chance = np.empty(p)
     squares = (columns * columns).sum(axis=1)
     for sweep in range(sweeps):
+        if fixed_slab > 0:
+            v1 = fixed_slab / sigma**2
         for j in range(p):
             c = columns[j] @ residual + squares[j] * beta[j]
             log_slab, log_spike, share_plus = _evidence(c, squares[j], sigma, v0, v1)
@@ -87,8 +93,9 @@ def _run(columns, residual, beta, gamma, delta, sigma, hyper, learn, sweeps, bur
             delta = min(max(rng.beta(a + chosen, b + p - chosen), 1e-300), 1 - 1e-16)
         if learn[1]:
             spike = np.abs(beta[~gamma]).sum() / v0
-            slab = (beta[gamma] ** 2).sum() / v1
-            sigma = _draw_sigma(n + p + nu, spike, residual @ residual + slab + nu * lambda_, rng)
+            slab = 0.0 if fixed_slab > 0 else (beta[gamma] ** 2).sum() / v1
+            scaled = p - gamma.sum() if fixed_slab > 0 else p  # coefficients whose prior has sigma as its scale
+            sigma = _draw_sigma(n + scaled + nu, spike, residual @ residual + slab + nu * lambda_, rng)
         row = (sweep + 1 - burn_in) // thin - 1
         if sweep >= burn_in and (sweep + 1 - burn_in) % thin == 0:
             betas[row], gammas[row], inclusion[row], deltas[row], sigmas[row] = beta, gamma, chance, delta, sigma

@@ -8,7 +8,7 @@ import sparse_langevin
 ROOT = Path(sparse_langevin.__file__).parent
 # A module may import only from layers above its own line.
 LAYERS = [
-    {"schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation", "progress", "report"},
+    {"allocator", "schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation", "progress", "report"},
     {"checkpoint", "darcy"},
     {"runs"},
     {"likelihoods", "priors", "preconditioners", "pruning"},

@@ -47,3 +47,10 @@ def test_darcy_gallery(tmp_path):
     residuals = importlib.import_module("darcy_gallery").main(tmp_path, cells=20)
     assert len(residuals) == 6 and max(residuals.values()) < 1e-11
     assert all((tmp_path / f"darcy-{name}.png").stat().st_size > 10_000 for name in residuals)
+
+
+def test_variable_selection(tmp_path):
+    numbers = run("variable_selection", tmp_path)
+    assert numbers["chosen by SparseBayesRegressor"] == 2
+    assert numbers["mse of SparseBayesRegressor"] < numbers["mse of LassoCV"] < numbers["mse of ARDRegression"]
+    assert numbers["coverage of 90 % intervals"] == pytest.approx(0.9, abs=0.04)

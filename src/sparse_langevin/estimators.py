@@ -83,7 +83,7 @@ class _SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             prior_variance=slab / p,
             spike_slab=self.method.endswith("-sa"),
             precondition=self.method.startswith("p"),
-            jumps=max(1, p // 20),
+            jumps=max(30, p // 20),  # fewer leave correlated predictors stuck in one of several models
         )
 
     def _plan(self) -> Plan:
@@ -219,8 +219,8 @@ class SparseBayesRegressor(RegressorMixin, _SparseBayes):  # type: ignore[misc]
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         states = [gaussian.initial_state(data, hyper, rng) for _ in range(self.n_chains)]
         watched = data.x[:: max(1, len(data.x) // WATCHED)]
-        watch = lambda draws: np.einsum("cdp,wp->cdw", draws[0], watched)  # noqa: E731
-        chains = run(gaussian.advance, data, hyper, states, self._plan(), watch, rng, self._workers())
+        plan, workers = self._plan(), self._workers()
+        chains = run(gaussian.advance, data, hyper, states, plan, lambda draws: draws[0] @ watched.T, rng, workers)
         inclusion = chains.inclusion if hyper.spike_slab else np.ones(int(scale.used.sum()))
         self._describe(chains.draws[0], chains.draws[1], inclusion, scale)
         self._report(chains)
@@ -317,6 +317,7 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
         # On the scale of the scores noise has standard deviation pi/sqrt(3), and n observations inform like n/4.
         signal = math.pi**2 / 3 * self.expected_r2 / (1 - self.expected_r2)
         hyper = self._hyper(max(z.shape[1], 1), 0.2 / math.sqrt(len(x)), signal)
+        hyper = hyper._replace(jumps=max(5, z.shape[1] // 20))  # they cost more here than a Langevin step
         if not used.any():
             return self._constant(targets, x.shape[1])
         batch = len(z) if self.batch_size is None else min(int(self.batch_size), len(z))
@@ -326,7 +327,7 @@ class SparseBayesClassifier(ClassifierMixin, _SparseBayes):  # type: ignore[misc
 
         def watch(draws: list[Array]) -> Array:
             """Scores of some observations; those of several classes matter only up to a common shift."""
-            scores: Array = np.einsum("cdkp,wp->cdkw", draws[0], watched) + draws[1][..., None]
+            scores: Array = draws[0] @ watched.T + draws[1][..., None]
             return scores if scores.shape[2] == 1 else scores - scores.mean(2, keepdims=True)
 
         chains = run(logistic.advance, data, hyper, states, self._plan(), watch, rng, self._workers())

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from sparse_langevin.allocator import keep_memory
 from sparse_langevin.batches import Batches, move
 from sparse_langevin.checkpoint import Checkpoint
 from sparse_langevin.checks import as_count
@@ -27,6 +28,7 @@ from sparse_langevin.runs import Record, RunFolder
 from sparse_langevin.sampler import Info, Sampler
 
 logger = logging.getLogger(__name__)
+keep_memory()
 
 Callback = Callable[[Sampler, Info], None]
 Evaluate = Callable[[nn.Module], Mapping[str, float]]

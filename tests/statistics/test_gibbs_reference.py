@@ -94,12 +94,13 @@ def test_fixed_delta_and_sigma_stay():
     assert set(draws.delta) == {0.3} and set(draws.sigma) == {0.7}
 
 
-def test_joint_distribution():
+@pytest.mark.parametrize("slab", [None, 1.5])
+def test_joint_distribution(slab):
     """Geweke (2004): alternating y | parameters with one sweep must leave the prior as it is."""
     rng = np.random.default_rng(4)
     n, p = 5, 3
     x = rng.standard_normal((n, p)) + 0.5 * rng.standard_normal((n, 1))
-    model = Model(v0=0.2, v1=1.5, a=2.0, b=3.0, nu=8.0, lambda_=1.0)
+    model = Model(v0=0.2, v1=1.5, a=2.0, b=3.0, nu=8.0, lambda_=1.0, slab=slab)
     beta, gamma, delta, sigma = np.zeros(p), np.zeros(p, dtype=bool), 0.4, 1.0
     chain = []
     for _ in range(25_000):
@@ -114,8 +115,8 @@ def test_joint_distribution():
     deltas = rng.beta(model.a, model.b, size)
     gammas = rng.random((size, p)) < deltas[:, None]
     spike = rng.laplace(scale=model.v0, size=(size, p))
-    slab = np.sqrt(model.v1) * rng.standard_normal((size, p))
-    prior = summaries(sigmas[:, None] * np.where(gammas, slab, spike), gammas, deltas, sigmas)
+    wide = np.sqrt(model.v1) * rng.standard_normal((size, p)) * (1.0 if slab else sigmas[:, None])
+    prior = summaries(np.where(gammas, wide, sigmas[:, None] * spike), gammas, deltas, sigmas)
     error = np.hypot(monte_carlo_error(chain), prior.std(axis=0) / np.sqrt(size))
     assert np.all(error < 0.05 * prior.std(axis=0))
     np.testing.assert_array_less(np.abs(chain.mean(axis=0) - prior.mean(axis=0)), 4 * error)

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import warnings
 from importlib.metadata import version
 from typing import Annotated
 
@@ -41,6 +42,7 @@ def _options(
     ] = False,
 ) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    warnings.showwarning = lambda message, *where: print(f"warning: {message}", file=sys.stderr)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,8 +14,6 @@ from sparse_langevin.progress import progress_bar
 reproduce = typer.Typer(
     help="Repeat an experiment of the paper: records, table, figures, report.", no_args_is_help=True
 )
-
-SHOWN = (0, 2, 4, 5, 6, 7, 11)  # columns of the report's table that fit a terminal
 
 
 @reproduce.callback()
@@ -43,9 +41,10 @@ def regression(
 ) -> None:
     """Small n, large p: four algorithms beside EM, lasso, ARD and an oracle, and the paper's claims judged."""
     from sparse_langevin.experiments import regression as study  # they load torch, scikit-learn and Numba
-    from sparse_langevin.experiments import regression_report
+    from sparse_langevin.experiments.regression_claims import UNDECIDED
     from sparse_langevin.experiments.regression_contenders import Lengths
     from sparse_langevin.experiments.regression_data import TESTS
+    from sparse_langevin.experiments.regression_report import publish
 
     tests = (test,) if test is not None else TESTS
     extent, lengths = study.Extent(replicates, paper_replicates, tests, only), Lengths()
@@ -57,14 +56,21 @@ def regression(
                 raise Interrupted(number, done, "replicate", out)
 
         records = study.run(extent, out, lengths, workers=workers, progress=report)
-    rows, claims, page = regression_report.publish(records, extent, lengths, out)
-    console = Console()
+    rows, claims, page = publish(records, extent, lengths, out)
     for number in tests:
-        table = Table(*(regression_report.COLUMNS[i] for i in SHOWN), title=f"test {number}")
-        for row in rows:
-            if row["test"] == number:
-                table.add_row(*(regression_report.cells(row)[i] for i in SHOWN))
-        console.print(table)
+        _print_table([row for row in rows if row["test"] == number], f"test {number}")
     for claim in claims:
-        console.print(f"test {claim.test}, {claim.version}: {claim.quote}: [bold]{claim.verdict}")
+        if claim.verdict != UNDECIDED:
+            print(f"test {claim.test}, {claim.version}: {claim.quote}: {claim.verdict}")
     print(f"table: {out / 'table.json'}\nreport: {page}")
+
+
+def _print_table(rows: list[dict[str, Any]], title: str) -> None:
+    """What fits a terminal of the report's two tables."""
+    from sparse_langevin.experiments.regression_report import PREDICTION, SELECTION, prediction_cells, selection_cells
+
+    chosen, errors = slice(2, 6), slice(1, 3)
+    table = Table("contender", *SELECTION[chosen], *PREDICTION[errors], title=title)
+    for row in rows:
+        table.add_row(selection_cells(row)[0], *selection_cells(row)[chosen], *prediction_cells(row)[errors])
+    Console().print(table)

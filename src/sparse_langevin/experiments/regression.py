@@ -3,8 +3,9 @@
 import json
 import multiprocessing
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from sparse_langevin.files import write_atomically
 from sparse_langevin.interrupts import leave_signals_to_the_parent
 
 SETTINGS, RECORDS = "settings.json", "records"
-Records = dict[tuple[int, int], dict[str, Record]]
+Cell = tuple[int, int]  # (test, replicate)
+Records = dict[Cell, dict[str, Record]]
+Job = tuple[Cell, list[str], Path, Lengths]
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Extent:
         names = LABELS if self.only is None else [self.only]
         return [name for name in names if replicate < self.paper_replicates or not name.startswith(PAPER)]
 
-    def cells(self) -> list[tuple[int, int]]:
+    def cells(self) -> list[Cell]:
         """All (test, replicate), replicate by replicate, so that a stopped study is balanced."""
         return [(test, replicate) for replicate in range(self.replicates) for test in self.tests]
 
@@ -89,29 +92,12 @@ def run(
     _claim(folder, lengths)
     cells = extent.cells()
     missing = {cell: names for cell in cells if (names := _missing(extent, folder, cell))}
-    done = len(cells) - len(missing)
-    progress(done, len(cells))
     jobs = [(cell, names, folder, lengths) for cell, names in missing.items()]
-    if workers == 0 or not jobs:
-        for job in jobs:
-            _make(*job)
-            done += 1
+    there = len(cells) - len(jobs)
+    progress(there, len(cells))
+    with closing(_make_all(jobs, workers)) as made:
+        for done, _ in enumerate(made, there + 1):
             progress(done, len(cells))
-        return load(extent, folder)
-    # Not forked: a fork of a process that has used torch's threads can hang.
-    pool = ProcessPoolExecutor(
-        min(workers or os.cpu_count() or 1, len(jobs)),
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=leave_signals_to_the_parent,
-    )
-    try:
-        futures: list[Future[None]] = [pool.submit(_make, *job) for job in jobs]
-        for future in as_completed(futures):
-            future.result()
-            done += 1
-            progress(done, len(cells))
-    finally:
-        pool.shutdown(cancel_futures=True)
     return load(extent, folder)
 
 
@@ -126,7 +112,7 @@ def load(extent: Extent, folder: Path) -> Records:
     return records
 
 
-def _make(cell: tuple[int, int], names: list[str], folder: Path, lengths: Lengths) -> None:
+def _make(cell: Cell, names: list[str], folder: Path, lengths: Lengths) -> None:
     """Fit the missing contenders of one replicate and add them to its record."""
     test, replicate = cell
     study = regression_data.make(test, replicate)
@@ -138,12 +124,30 @@ def _make(cell: tuple[int, int], names: list[str], folder: Path, lengths: Length
     write_atomically(_path(folder, cell), json.dumps(content).encode())
 
 
-def _missing(extent: Extent, folder: Path, cell: tuple[int, int]) -> list[str]:
+def _make_all(jobs: list[Job], workers: int | None) -> Generator[None, None, None]:
+    """Work through the jobs, here or in processes; closing it early lets those in work be finished."""
+    if workers == 0 or not jobs:
+        for job in jobs:
+            _make(*job)
+            yield
+        return
+    # Not forked: a fork of a process that has used torch's threads can hang.
+    context = multiprocessing.get_context("spawn")
+    size = min(workers or os.cpu_count() or 1, len(jobs))
+    pool = ProcessPoolExecutor(size, context, initializer=leave_signals_to_the_parent)
+    try:
+        for future in as_completed([pool.submit(_make, *job) for job in jobs]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _missing(extent: Extent, folder: Path, cell: Cell) -> list[str]:
     found = _read(folder, cell)
     return [name for name in extent.contenders(cell[1]) if name not in found]
 
 
-def _read(folder: Path, cell: tuple[int, int]) -> dict[str, Record]:
+def _read(folder: Path, cell: Cell) -> dict[str, Record]:
     path = _path(folder, cell)
     if not path.exists():
         return {}
@@ -154,7 +158,7 @@ def _read(folder: Path, cell: tuple[int, int]) -> dict[str, Record]:
     return found
 
 
-def _path(folder: Path, cell: tuple[int, int]) -> Path:
+def _path(folder: Path, cell: Cell) -> Path:
     return folder / RECORDS / f"test{cell[0]}-{cell[1]:04d}.json"
 
 

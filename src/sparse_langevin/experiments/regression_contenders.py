@@ -24,7 +24,7 @@ PAPER = "paper-"  # prefix of the algorithms as printed
 LABELS = (
     {name: f"{name.upper()}, library" for name in METHODS}
     | {PAPER + name: f"{name.upper()}, as printed" for name in METHODS}
-    | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression", "oracle": "least squares on the true support"}
+    | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression", "oracle": "oracle"}
 )
 DRAWS = 400  # draws of each effect that are kept for pictures
 EFFECT = slice(0, len(EFFECTS))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 Found = dict[str, Record]
 
 COLOURS = {"psgld-sa": "#00796b", "sgld-sa": "#e67e22", "psgld": "#5c6bc0", "sgld": "#9e9e9e"}
+DASHED = "sgld"  # in the library equal to psgld, which would be hidden below it
 VERSIONS = {PAPER: "as printed", "": "library"}
 
 
@@ -48,7 +49,7 @@ def means_figure(test: int, found: Found, versions: list[str]) -> "Figure":
         for axis, (name, colour) in zip(row, COLOURS.items(), strict=True):
             axis.scatter(index, found[version + name]["coef"], s=9, color=colour, label="posterior mean")
             real = truth != 0
-            axis.scatter(index[real], truth[real], marker="x", s=55, color="black", linewidth=1.2, label="true effect")
+            axis.scatter(index[real], truth[real], s=80, facecolor="none", edgecolor="black", label="true effect")
             axis.set(title=f"{name.upper()}, {VERSIONS[version]}", xlabel="coefficient number")
         row[0].set_ylabel("coefficient")
     axes[0][0].legend(frameon=False)
@@ -61,13 +62,14 @@ def densities_figure(test: int, found: Found, versions: list[str]) -> "Figure":
     for row, version in zip(axes, versions, strict=True):
         for i, axis in enumerate(row):
             for name, colour in COLOURS.items():
-                _draw_density(axis, np.array(found[version + name]["draws"][i]), name.upper(), colour)
+                style = {"color": colour, "linestyle": "--" if name == DASHED else "-", "label": name.upper()}
+                _draw_density(axis, np.array(found[version + name]["draws"][i]), style)
             axis.axvline(EFFECTS[i], color="black", linestyle=":", label="truth")
             if "oracle" in found:
                 effect = found["oracle"]["effects"][i]
                 axis.axvspan(effect["low"], effect["high"], color="0.92", zorder=0, label="oracle, 95 %")
             axis.set(title=f"$\\beta_{i + 1}$, {VERSIONS[version]}", xlabel=f"$\\beta_{i + 1}$", ylabel="density")
-    axes[0][-1].legend(frameon=False)
+    figure.legend(*axes[0][-1].get_legend_handles_labels(), loc="outside right center", frameon=False)
     return figure
 
 
@@ -82,22 +84,23 @@ def histories_figure(test: int, found: Found) -> "Figure":
         if "oracle" in found:
             axis.axhline(found["oracle"][error], color="black", linestyle=":", label="oracle")
         title = {"mse": "mean squared error", "mae": "mean absolute error"}[error]
-        axis.set(xscale="log", yscale="log", xlabel="step", ylabel=f"test {error.upper()}", title=title)
-    axes[0][1].legend(frameon=False)
+        axis.set(xscale="log", xlabel="step", ylabel=f"test {error.upper()}", title=title)
+    axes[0][0].set_yscale("log")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     return figure
 
 
 def _panels(rows: int, columns: int, **options: Any) -> tuple["Figure", Any]:
     from matplotlib.figure import Figure  # slow to import, and no global state of pyplot is touched
 
-    figure = Figure(figsize=(3.0 * columns if columns > 2 else 5.0 * columns, 2.9 * rows), layout="constrained")
+    figure = Figure(figsize=(12.0, 2.9 * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def _draw_density(axis: Any, draws: np.ndarray, label: str, colour: str) -> None:
+def _draw_density(axis: Any, draws: np.ndarray, style: dict[str, str]) -> None:
     """A kernel estimate; draws without spread have no density, and are left out."""
     if draws.std() < 1e-6:
         return
     margin = draws.std()
     grid = np.linspace(draws.min() - margin, draws.max() + margin, 300)
-    axis.plot(grid, stats.gaussian_kde(draws)(grid), color=colour, label=label)
+    axis.plot(grid, stats.gaussian_kde(draws)(grid), **style)

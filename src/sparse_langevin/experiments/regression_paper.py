@@ -11,7 +11,9 @@ as it is unstable on the sum; with one, the scale of the gradient cancels. The p
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -29,10 +31,15 @@ from sparse_langevin.schedules import Polynomial
 
 Array = NDArray[np.float64]
 
-METHODS = ("psgld-sa", "sgld-sa", "psgld", "sgld")
 STEP = 0.05
 OMEGA = Polynomial(100.0, 100.0, 0.7, cap=0.1)
 ALPHA = 0.999
+ALGORITHMS: dict[str, Callable[..., Sampler]] = {
+    "psgld-sa": partial(psgld_sa, prior=SpikeSlab(v0=0.1, v1=100.0), preconditioner=RMSprop(alpha=ALPHA)),
+    "sgld-sa": partial(sgld_sa, prior=SpikeSlab(v0=0.1, v1=10.0)),
+    "psgld": partial(psgld, preconditioner=RMSprop(alpha=ALPHA)),
+    "sgld": sgld,
+}
 CHECKPOINTS = 60  # steps at which the test errors are evaluated, on a logarithmic scale
 WATCHED = 8  # every eighth observation's prediction is watched for convergence
 THIN = 10
@@ -86,35 +93,14 @@ def sampler(method: str, predictors: int, observations: int, seed: int) -> Sampl
     model = nn.Linear(predictors, 1, bias=False, dtype=torch.float64)
     nn.init.zeros_(model.weight)
     scale = STEP if method.startswith("p") else STEP / observations
-    step_size = Polynomial(scale, 0.0, 1 / 3)
-    likelihood, rms = GaussianLikelihood(), RMSprop(alpha=ALPHA)
-    if method == "psgld-sa":
-        return psgld_sa(
-            model,
-            likelihood,
-            num_data=observations,
-            step_size=step_size,
-            prior=SpikeSlab(v0=0.1, v1=100.0),
-            preconditioner=rms,
-            omega=OMEGA,
-            seed=seed,
-        )
-    if method == "sgld-sa":
-        prior = SpikeSlab(v0=0.1, v1=10.0)
-        return sgld_sa(
-            model, likelihood, num_data=observations, step_size=step_size, prior=prior, omega=OMEGA, seed=seed
-        )
-    if method == "psgld":
-        return psgld(
-            model,
-            likelihood,
-            num_data=observations,
-            step_size=step_size,
-            preconditioner=rms,
-            omega=OMEGA,
-            seed=seed,
-        )
-    return sgld(model, likelihood, num_data=observations, step_size=step_size, omega=OMEGA, seed=seed)
+    return ALGORITHMS[method](
+        model,
+        GaussianLikelihood(),
+        num_data=observations,
+        step_size=Polynomial(scale, 0.0, 1 / 3),
+        omega=OMEGA,
+        seed=seed,
+    )
 
 
 def run(method: str, study: Study, steps: int, burn_in: int, seed: int) -> Chain:

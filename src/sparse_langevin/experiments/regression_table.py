@@ -1,7 +1,7 @@
 """What the records of the regression study add up to: one row per test and contender."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -65,9 +65,17 @@ def _row(records: Records, test: int, name: str) -> Row:
         pairs = paired(found, of(records, test, rival)) if rival != name else []
         _enter(row, f"mse_minus_{rival}", mean_and_error(a["mse"] - b["mse"] for a, b in pairs))
     row["mean_seconds"] = mean_and_error(r["seconds"] for r in found.values())[0]
-    row["worst_rhat"] = None if some["rhat"] is None else max(r["rhat"] for r in found.values())
-    row["median_ess"] = None if some["ess"] is None else float(np.median([r["ess"] for r in found.values()]))
+    row["worst_rhat"] = _over(found, "rhat", np.max)
+    row["median_ess"] = _over(found, "ess", np.median)
     return row
+
+
+def _over(found: dict[int, Record], name: str, statistic: Callable[[list[float]], Any]) -> float | None:
+    """A statistic of the replicates; None where a contender has no chains, or one that cannot be judged."""
+    values = [record[name] for record in found.values()]
+    if any(value is None or not math.isfinite(value) for value in values):
+        return None
+    return float(statistic(values))
 
 
 def _enter(row: Row, name: str, mean: Mean) -> None:

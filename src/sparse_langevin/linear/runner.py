@@ -50,10 +50,10 @@ def run(
 ) -> Chains:
     """Run chains in threads; ``watch`` maps the draws to the (chains, draws, ...) whose convergence counts.
 
-    ``advance`` returns some arrays of draws, then the mean inclusion probabilities.
+    A state's first array holds the coefficients. ``advance`` returns arrays of draws, then the mean inclusion
+    probabilities.
     """
-    width = sum(array.size for array in states[0]) + 1
-    thin = max(MIN_THIN, math.ceil(8 * width * plan.chains * plan.max_steps / MEMORY))
+    thin = max(MIN_THIN, math.ceil(8 * states[0][0].size * plan.chains * plan.max_steps / MEMORY))
     segment = thin * max(4, round(500 / thin))
     parts: list[list[tuple[Any, ...]]] = []
     done, rhat, ess = 0, np.inf, 0.0
