@@ -94,6 +94,6 @@ def figure(by_p: dict[int, Record], by_n: dict[int, Record], figures: Path) -> N
         axis.loglog(sizes, values[-1] * sizes / sizes[-1], "k:", label="slope 1")
         axis.set(xlabel=x_label, ylabel=y_label, title=title, ylim=(0.3 * values.min(), 3 * values.max()))
         axis.grid(True, which="both", alpha=0.3)
-        axis.legend()
+        axis.legend(loc="upper left")
     fig.savefig(figures / "bench-linear.png", dpi=120)
     plt.close(fig)

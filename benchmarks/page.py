@@ -19,11 +19,13 @@ TITLES = {
 }
 FIGURES = {"update": "bench-update.png", "linear": "bench-linear.png", "darcy": "bench-darcy.png"}
 NOTES = {
-    "training": "Memory that glibc gives back after each step has to be taken anew, page by page. "
-    "`mallopt(M_MMAP_THRESHOLD, 1 << 30)` and `mallopt(M_TRIM_THRESHOLD, 2**31 - 1)` make it keep its memory.",
+    "training": "Memory that glibc gives back after each step has to be taken anew, page by page. The library makes it "
+    "keep its memory when it is imported, which helps everybody in the process; `SPARSE_LANGEVIN_KEEP_MEMORY=0` "
+    "prevents that.",
     "linear": "In the race, 400 * seconds / (effective sample size) of a run after warm-up and compilation, for the "
     "effect with fewer effective draws. The Gibbs samplers have the prior of ours; in ours the noise level and the "
-    "share of effects are point estimates, in theirs they are sampled. NUTS has a continuous prior, as it must.",
+    "share of effects are point estimates, in theirs they are sampled. NUTS has a continuous prior, as it must, "
+    "and runs once, after the others.",
 }
 HEADLINES = (  # name of a record, what it says
     (
@@ -109,7 +111,8 @@ def machine(cpu: str | None = None) -> str:
         f"Measured on {cpu or processor()} with {os.cpu_count()} cores, {torch.get_num_threads()} of them used by "
         f"torch {torch.__version__}, and numpy {np.__version__}. Contenders take turns in one run; values are medians, "
         "ratios are medians of the turn-by-turn ratio to the contender named last, and spreads are interquartile "
-        "ranges of that ratio (of the value over its median where there is nobody to compare with). "
+        "ranges of that ratio (of the value over its median where there is nobody to compare with); "
+        "a spread of 0 beside a ratio other than 1 means a single turn. "
         "`make bench` measures everything again and rewrites this page."
     )
 

@@ -2,7 +2,7 @@
 
 n = 100, p = 200, standardised, all on one core (NumPyro may use more). Warm-up and compilation do not count: a run of
 some length after them gives seconds and effective sample size, and so 400 * seconds / ess. The Gibbs samplers have the
-prior of ours, with the slab in units of sigma^2; NUTS has a continuous prior of the same kind, as it must.
+prior of ours, with sigma and delta sampled; NUTS has a continuous prior of the same kind, as it must.
 """
 
 import time
@@ -74,8 +74,7 @@ def run(lengths: Lengths) -> dict[str, list[Entry]]:
     study = regression_data.make(1, 0)
     data, scale = moments.standardise(study.x, study.y)
     hyper = SparseBayesRegressor()._hyper(data.x.shape[1], 0.1 / np.sqrt(scale.size), 0.75)
-    sigma = np.sqrt(regression_data.NOISE_VARIANCE) / scale.y_std
-    prior = Model(hyper.v0, hyper.slab / sigma**2, hyper.a, hyper.b, hyper.nu, hyper.lambda_)
+    prior = Model(hyper.v0, a=hyper.a, b=hyper.b, nu=hyper.nu, lambda_=hyper.lambda_, slab=hyper.slab)
     contenders: dict[str, Callable[[int], Entry]] = {
         OURS: lambda seed: ours(data, hyper, lengths.ours, seed),
         "Gibbs, spike in closed form, compiled": lambda seed: closed_form(data, prior, lengths.gibbs, seed),

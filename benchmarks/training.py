@@ -1,12 +1,13 @@
 """One training step of the paper's network by PSGLD-SA, beside its own gradient and plain loops of torch.
 
 The gradient's cost depends on the allocator by a factor of about two: glibc gives large blocks back to the system
-after each step and takes them anew, page by page. So everything is measured in two child processes, with glibc as it
-is, and with glibc told to keep its memory.
+after each step and takes them anew, page by page. The library tells it to keep them when it is imported (see
+`sparse_langevin.allocator`), for everybody in the process. So everything is measured in two child processes, without
+and with that.
 """
 
-import ctypes
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,21 +17,21 @@ import torch
 from torch import nn
 
 from benchmarks.interleaved import Record, compare, measure
-from sparse_langevin import GaussianLikelihood, psgld_sa
+from sparse_langevin import GaussianLikelihood, allocator, psgld_sa
 from sparse_langevin.darcy import EncoderDecoder, Grid
 
 GRADIENT = "forward and backward pass alone"
-ALLOCATORS = {"default": "glibc as it is", "keeping": "glibc keeping its memory"}
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+ALLOCATORS = {"0": "glibc as it is", "1": "glibc keeping its memory"}  # by the value of the library's variable
 
 
 def records(figures: Path, quick: bool = False) -> list[Record]:
     """Measure under both settings of the allocator."""
     cells, batch, repeats = (10, 4, 3) if quick else (50, 64, 12)
     rows: list[Record] = []
-    for allocator, label in ALLOCATORS.items():
-        command = [sys.executable, "-m", "benchmarks.training", allocator, str(cells), str(batch), str(repeats)]
-        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [sys.executable, "-m", "benchmarks.training", str(cells), str(batch), str(repeats)]
+    for keep, label in ALLOCATORS.items():
+        environment = os.environ | {allocator.VARIABLE: keep}
+        answer = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
         group = f"encoder-decoder, {cells}x{cells} cells, batch {batch}, {label}"
         rows += compare(group, json.loads(answer), GRADIENT)
     return rows
@@ -72,15 +73,5 @@ def plain_loop(
     return step
 
 
-def keep_memory() -> None:
-    """Tell glibc never to give memory back; older versions refuse thresholds above 32 MB."""
-    mallopt = ctypes.CDLL(None).mallopt
-    accepted = mallopt(M_MMAP_THRESHOLD, 1 << 30) or mallopt(M_MMAP_THRESHOLD, 1 << 25)
-    if not (accepted and mallopt(M_TRIM_THRESHOLD, 2**31 - 1)):
-        raise OSError("mallopt refused: these numbers need glibc")
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "keeping":
-        keep_memory()
-    print(json.dumps(measure(steps(int(sys.argv[2]), int(sys.argv[3])), int(sys.argv[4]))))
+    print(json.dumps(measure(steps(*map(int, sys.argv[1:3])), int(sys.argv[3]))))

@@ -50,11 +50,12 @@ def test_page():
     assert "a processor" in text and "python -m benchmarks --only update" in text
 
 
-def test_the_textbook_gibbs_sampler_has_the_posterior_of_the_compiled_one():
+@pytest.mark.parametrize("slab", [None, 0.5])  # in units of sigma^2, and not
+def test_the_textbook_gibbs_sampler_has_the_posterior_of_the_compiled_one(slab):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((40, 12))
     y = x[:, 0] + 0.4 * x[:, 1] + 0.7 * rng.standard_normal(40)
-    model = Model(v0=0.05, v1=1.0, a=2.0, b=10.0)
+    model = Model(v0=0.05, v1=1.0, a=2.0, b=10.0, slab=slab)
     exact = gibbs(x, y, model, 40_000, np.random.default_rng(1), burn_in=1000).beta
     first = scale_mixture_gibbs.start(12)
     _, state = scale_mixture_gibbs.sample(x, y, model, 500, rng, first)
