@@ -49,12 +49,17 @@ def test_similar_errors():
     assert verdict(study(), "work similarly well") == "holds"
     worse = lambda r: record(mse=3.5 + noise[r])  # noqa: E731
     assert verdict(study(sgld_sa=worse), "work similarly well") == "does not hold"
+    vague = lambda r: record(mse=3.5 + (9.0 if r % 2 else -9.0))  # noqa: E731
+    assert verdict(study(sgld_sa=vague), "work similarly well") == "not decided"
 
 
 def test_means_and_spreads():
     assert verdict(study(), "posterior mean against truth") == "holds"
     off = lambda r: record(means=(3.0, 0.8))  # noqa: E731
     assert verdict(study(psgld_sa=off), "posterior mean against truth") == "does not hold"
+    vague = lambda r: record(means=(3.0, 0.8 + (1.0 if r % 2 else -1.0)))  # noqa: E731
+    assert verdict(study(psgld_sa=vague), "posterior mean against truth") == "not decided"
+    assert verdict(study(psgld_sa=vague, sgld_sa=off), "posterior mean against truth") == "does not hold"
     assert verdict(study(), "variance in model parameters") == "holds"
     assert verdict(study(sgld_sa=record(sd=(0.2, 0.3))), "variance in model parameters") == "does not hold"
 
