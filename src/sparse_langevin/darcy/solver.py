@@ -115,6 +115,9 @@ class Solver:
         self.source = _field(source, self.grid, "source")
         conditions = dict(zip(SIDES, (left, right, bottom, top), strict=True))
         self._edges = self.grid.cell_edges()
+        # A flux that leaves a cell as a share of the edge's velocity: signed, per length, and per cell at the edge.
+        length = np.array([self.grid.hy, self.grid.hy, self.grid.hx, self.grid.hx])
+        self._to_velocity = np.array([-1.0, 1.0, -1.0, 1.0]) / (length * np.bincount(self._edges.ravel())[self._edges])
         self._fixed = np.zeros(self.grid.edges, dtype=bool)  # where lambda is known
         self._lambda = np.zeros(self.grid.edges)
         self._outflow = np.zeros(self.grid.edges)
@@ -189,10 +192,8 @@ class Solver:
 
     def _single_valued(self, flux: Array, outflow: Array) -> Array:
         """Mean of the two fluxes on each edge, as a velocity; exact data on Neumann sides."""
-        sign = np.array([-1.0, 1.0, -1.0, 1.0])
-        length = np.array([self.grid.hy, self.grid.hy, self.grid.hx, self.grid.hx])
-        total = np.bincount(self._edges.ravel(), (sign * flux / length).ravel(), minlength=self.grid.edges)
-        velocity: Array = total / np.bincount(self._edges.ravel(), minlength=self.grid.edges)
+        shares = (flux * self._to_velocity).ravel()
+        velocity = np.asarray(np.bincount(self._edges.ravel(), shares, minlength=self.grid.edges), dtype=float)
         given = self._neumann
         velocity[given] = self._orientation[given] * outflow[given] / self._length[given]
         return velocity
