@@ -7,8 +7,9 @@ import pytest
 import skfem
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
-from skfem.helpers import div, dot
+from skfem.helpers import dot
 
+from benchmarks.darcy_peer import divergence, mass
 from sparse_langevin.darcy import Dirichlet, Grid, Neumann, Solver, energy, solve
 
 rng = np.random.default_rng(0)
@@ -117,14 +118,6 @@ def skfem_solution(grid, kappa, source):
     f = pressure.zeros()
     k[pressure.element_dofs[0]] = kappa[j, i]
     f[pressure.element_dofs[0]] = source[j, i]
-
-    @skfem.BilinearForm
-    def mass(u, v, w):
-        return dot(u, v) / w["k"]
-
-    @skfem.BilinearForm
-    def divergence(u, q, w):
-        return -div(u) * q
 
     @skfem.LinearForm
     def load(q, w):

@@ -48,7 +48,7 @@ def draw(c, q, sigma, v0, v1, logit_delta):
     """Draw b from its exact conditional, gamma summed out; return it and log of the normalising constant."""
     slab, spike, _, positive = evidence(c, q, sigma, v0, v1)
     odds = slab - spike + logit_delta
-    log_z = spike + math.log1p(math.exp(odds)) if odds < 0.0 else spike + odds + math.log1p(math.exp(-odds))
+    log_z = log_sum(spike, odds)
     if np.random.random() < sigmoid(odds):
         precision = q + 1.0 / v1
         return c / precision + sigma / math.sqrt(precision) * np.random.standard_normal(), log_z
@@ -61,7 +61,13 @@ def log_normaliser(c, q, sigma, v0, v1, logit_delta):
     """Logarithm of (delta S + (1 - delta) L) up to log(1 - delta)."""
     slab, spike, _, _ = evidence(c, q, sigma, v0, v1)
     odds = slab - spike + logit_delta
-    return spike + math.log1p(math.exp(odds)) if odds < 0.0 else spike + odds + math.log1p(math.exp(-odds))
+    return log_sum(spike, odds)
+
+
+@compiled
+def log_sum(spike, odds):
+    """Logarithm of exp(spike) (1 + exp(odds)), without overflow."""
+    return spike + max(odds, 0.0) + math.log1p(math.exp(-abs(odds)))
 
 
 @compiled
