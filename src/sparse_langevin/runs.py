@@ -29,6 +29,10 @@ from sparse_langevin.checkpoint import (
 Record = dict[str, float]
 
 
+class RunBusyError(RuntimeError):
+    """Another process works in the folder."""
+
+
 class RunFolder:
     """Saves a run, and finds where it stopped.
 
@@ -54,7 +58,7 @@ class RunFolder:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RuntimeError(
+                raise RunBusyError(
                     f"another process is running in {self.path}: wait for it, or choose another folder"
                 ) from error
             yield

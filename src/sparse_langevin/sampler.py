@@ -175,7 +175,7 @@ class Sampler:
         self._curvature = None
         if correction := getattr(preconditioner, "correction", None):
             self._curvature = DiagonalHessian(correction, model, self.likelihood, self._stream(noise.PROBES))
-        self._health = HealthMonitor()
+        self._health, self._largest_step = HealthMonitor(), 0.0
 
     def step(self, *batch: Any) -> Info:
         """Take one step on a batch and say what happened.
@@ -358,7 +358,8 @@ class Sampler:
         self, scalars: kernels.StepScalars, sums: Mapping[str, kernels.Sums], total: kernels.Sums
     ) -> None:
         self._health.check_collapse(self.steps, {name: sums[name].rho for name in self.delta})
-        if math.isinf(scalars.tau) or scalars.step_size < 0.01 * self._step_size(1):
+        self._largest_step = max(self._largest_step, scalars.step_size)
+        if math.isinf(scalars.tau) or scalars.step_size < 0.01 * self._largest_step:
             return  # an optimiser, or the end of an annealed schedule
         self._health.check_spread(self.steps, total.drift, total.noise, self.flat.vector)
         settled = isinstance(self._alpha, Constant) or self.steps >= 1000

@@ -71,6 +71,8 @@ class Cosine:
 
     After the last cycle the value stays at ``final``. More than one cycle restarts the step size,
     which lets a chain visit several modes (Zhang et al., Cyclical stochastic gradient MCMC, 2020).
+    The first ``warmup`` steps grow from zero in proportion to the step: a preconditioned chain moves
+    every weight by a full step at once, also at its first weights, where the gradient means least.
 
     Examples
     --------
@@ -82,19 +84,22 @@ class Cosine:
     steps: int
     final: float = 0.0
     cycles: int = 1
+    warmup: int = 0
 
     def __post_init__(self) -> None:
         _require(0 <= self.initial < math.inf, "Cosine.initial", self.initial, "a finite number >= 0")
         _require(0 <= self.final < math.inf, "Cosine.final", self.final, "a finite number >= 0")
         _require(self.steps >= 1, "Cosine.steps", self.steps, "at least 1")
         _require(1 <= self.cycles <= self.steps, "Cosine.cycles", self.cycles, "between 1 and steps")
+        _require(0 <= self.warmup <= self.steps, "Cosine.warmup", self.warmup, "between 0 and steps")
 
     def __call__(self, step: int) -> float:
         """Return the value at ``step``."""
         if step >= self.steps:
             return self.final
         phase = (step * self.cycles / self.steps) % 1.0
-        return self.final + (self.initial - self.final) * (1 + math.cos(math.pi * phase)) / 2
+        value = self.final + (self.initial - self.final) * (1 + math.cos(math.pi * phase)) / 2
+        return value * min(1.0, step / self.warmup) if self.warmup else value
 
 
 @dataclass(frozen=True)

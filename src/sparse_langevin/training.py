@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -20,29 +20,54 @@ from sparse_langevin.batches import Batches, move
 from sparse_langevin.checkpoint import Checkpoint
 from sparse_langevin.checks import as_count
 from sparse_langevin.evaluation import evaluating
+from sparse_langevin.flat import FlatParameters
 from sparse_langevin.health import warn
 from sparse_langevin.interrupts import Interrupted, deferred_signals
 from sparse_langevin.posterior import PosteriorBank
 from sparse_langevin.progress import progress_bar
+from sparse_langevin.pruning import Pruning
 from sparse_langevin.runs import Record, RunFolder
 from sparse_langevin.sampler import Info, Sampler
 
 logger = logging.getLogger(__name__)
 keep_memory()
 
-Callback = Callable[[Sampler, Info], None]
+
+class Chain(Protocol):
+    """What `fit` needs of a `Sampler`, or of an optimiser in its place."""
+
+    model: nn.Module
+    flat: FlatParameters
+    pruning: Pruning | None
+    chain: int
+    steps: int
+
+    def step(self, *batch: Any) -> Info:
+        """Take one step on a batch."""
+
+    def settings(self) -> dict[str, str]:
+        """What determines the run, as text."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes during the run; tensors under ``tensors``, the rest as JSON."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over such a state."""
+
+
+ChainT = TypeVar("ChainT", bound=Chain)
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 
 def fit(
-    sampler: Sampler,
+    sampler: ChainT,
     train: Iterable[Any],
     *,
     steps: int | None = None,
     epochs: int | None = None,
     evaluate: Evaluate | None = None,
     evaluate_every: int | None = None,
-    callbacks: Iterable[Callback] = (),
+    callbacks: Iterable[Callable[[ChainT, Info], None]] = (),
     bank: PosteriorBank | None = None,
     run: str | Path | None = None,
     save_every: int = 1000,
@@ -97,13 +122,13 @@ class _Loop:
 
     def __init__(
         self,
-        sampler: Sampler,
+        sampler: Chain,
         train: Iterable[Any],
         steps: int | None,
         epochs: int | None,
         evaluate: Evaluate | None,
         evaluate_every: int | None,
-        callbacks: tuple[Callback, ...],
+        callbacks: tuple[Callable[[Any, Info], None], ...],
         bank: PosteriorBank | None,
         run: str | Path | None,
         save_every: int,
@@ -121,6 +146,8 @@ class _Loop:
         self.history: list[Record] = []
         self.saved = -1
         self.folder = RunFolder(run, save_every) if run is not None else None
+        if bank is not None and not isinstance(sampler, Sampler):
+            raise TypeError(f"a bank collects posterior samples, which {type(sampler).__name__} does not draw")
         _check_pruning(sampler, bank, self.total)
         if self.folder is not None and getattr(train, "persistent_workers", False):
             raise ValueError(
@@ -139,7 +166,7 @@ class _Loop:
             info = self.sampler.step(batch)
             last = self.total is not None and self.done >= self.total
             self._after(info, last)
-            advance(self.done, f"loss {info.loss:.4g}  sigma {info.sigma:.3g}  sparsity {info.sparsity:.0%}")
+            advance(self.done, _describe(info))
             if (number := pending()) is not None and not last:
                 if self.folder is None:
                     raise KeyboardInterrupt
@@ -194,7 +221,7 @@ class _Loop:
         """What follows a step: samples, callbacks, evaluation, checkpoint."""
         self.losses[0] += info.loss
         self.losses[1] += 1
-        if self.bank is not None:
+        if self.bank is not None and isinstance(self.sampler, Sampler):
             self.bank.collect(self.sampler, info)
         for callback in self.callbacks:
             callback(self.sampler, info)
@@ -275,6 +302,12 @@ class _Loop:
         return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)}
 
 
+def _describe(info: Info) -> str:
+    """What the progress bar says."""
+    sigma = "" if math.isnan(info.sigma) else f"  sigma {info.sigma:.3g}"
+    return f"loss {info.loss:.4g}{sigma}  sparsity {info.sparsity:.0%}"
+
+
 def _check_arguments(
     train: Iterable[Any], steps: int | None, epochs: int | None, evaluate_every: int | None, save_every: int
 ) -> int | None:
@@ -300,7 +333,7 @@ def _check_arguments(
     return length
 
 
-def _check_pruning(sampler: Sampler, bank: PosteriorBank | None, total: int | None) -> None:
+def _check_pruning(sampler: Chain, bank: PosteriorBank | None, total: int | None) -> None:
     plan = sampler.pruning
     if plan is None:
         return

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from sparse_langevin.cli import data
+from sparse_langevin.checkpoint import CheckpointError
+from sparse_langevin.cli import data, surrogate
 from sparse_langevin.cli.reproduce import reproduce
 from sparse_langevin.cli.select import select
 from sparse_langevin.interrupts import Interrupted
+from sparse_langevin.runs import RunBusyError
 
 app = typer.Typer(
     help="Bayesian sparse learning with preconditioned stochastic gradient MCMC.",
@@ -25,7 +27,8 @@ app.command("import")(data.import_arrays)
 app.command("info")(data.info)
 app.command("show")(data.show)
 app.command("convert")(data.convert)
-app.command("select")(select)
+for _command in (surrogate.train, surrogate.evaluate, surrogate.predict, surrogate.report, select):
+    app.command(_command.__name__)(_command)
 app.add_typer(reproduce, name="reproduce")
 
 
@@ -56,6 +59,6 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(2)
-    except ValueError as error:
+    except (ValueError, CheckpointError, RunBusyError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

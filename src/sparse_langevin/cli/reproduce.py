@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,11 +14,6 @@ from sparse_langevin.progress import progress_bar
 reproduce = typer.Typer(
     help="Repeat an experiment of the paper: records, table, figures, report.", no_args_is_help=True
 )
-
-
-@reproduce.callback()
-def _studies() -> None:
-    """Keep the study's name in the command while there is only one."""
 
 
 @reproduce.command()
@@ -63,6 +58,76 @@ def regression(
         if claim.verdict != UNDECIDED:
             print(f"test {claim.test}, {claim.version}: {claim.quote}: {claim.verdict}")
     print(f"table: {out / 'table.json'}\nreport: {page}")
+
+
+Scale = Annotated[
+    Literal["small", "paper"], typer.Option(help="small: 25 by 25 cells, minutes. paper: the real thing, hours.")
+]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="CELL", help="Only cells whose names contain this text: repeat the option.")
+]
+Cells = Annotated[int, typer.Option("--workers", min=1, help="Cells at a time, one thread each.")]
+Folder = Annotated[Path | None, typer.Option(help="Folder of the study. If it was begun, the same command goes on.")]
+
+
+@reproduce.command()
+def kle(scale: Scale = "small", only: Only = None, out: Folder = None, workers: Cells = 2) -> None:
+    """Surrogates for Gaussian random fields: the paper's first table, more fields, and Adam beside them."""
+    _surrogates("kle", scale, only, out, workers, None)
+
+
+@reproduce.command()
+def channels(
+    image: Annotated[
+        Path | None, typer.Option(help="Image of facies to crop; cells that need one are left out without it.")
+    ] = None,
+    scale: Scale = "small",
+    only: Only = None,
+    out: Folder = None,
+    workers: Cells = 2,
+) -> None:
+    """Surrogates for channelised fields: the paper's second table, other splits, and Adam beside them."""
+    _surrogates("channels", scale, only, out, workers, image)
+
+
+def _surrogates(
+    study: Literal["kle", "channels"],
+    scale: Literal["small", "paper"],
+    only: list[str] | None,
+    out: Path | None,
+    workers: int,
+    image: Path | None,
+) -> None:
+    """Run the cells that are missing, and write what is finished."""
+    from sparse_langevin.experiments import darcy_study
+    from sparse_langevin.experiments.darcy_cells import cells
+    from sparse_langevin.experiments.darcy_report import main_table, publish
+
+    folder = out or Path("results" if scale == "paper" else "runs") / study
+    place = darcy_study.Place(folder, scale, image)
+    chosen = [c for c in cells(study, scale, only or ()) if c.field.kind != "image" or image is not None]
+    if not chosen:
+        raise ValueError("every cell that was asked for is cut from an image: give it with --image FILE")
+    total = sum(cell.settings.epochs for cell in chosen)
+    with progress_bar(total, None, "epoch") as advance, deferred_signals(SIGINT, SIGTERM) as pending:
+        records = darcy_study.run(
+            chosen,
+            place,
+            workers=workers,
+            progress=lambda epochs, text: advance(int(epochs), text),
+            stop=lambda: pending() is not None,
+        )
+        number = pending()
+    command = f"sparse-langevin reproduce {study} --scale {scale}" + (" --image FILE" if image else "")
+    page = publish(study, folder, command)
+    if number is not None:
+        raise Interrupted(number, len(records), "cell", folder)
+    found = main_table(study, records)
+    table = Table(*found.columns, title=found.caption)
+    for row in found.cells():
+        table.add_row(*(cell.text for cell in row))
+    Console().print(table)
+    print(f"table: {folder / darcy_study.TABLE}\nreport: {page}")
 
 
 def _print_table(rows: list[dict[str, Any]], title: str) -> None:

@@ -12,7 +12,8 @@ class EncoderDecoder(nn.Module):
     """Two convolutions, a pool and a dense layer down to a small code; two convolutions and two dense layers up again.
 
     At 50 by 50 cells it has 8,269,179 parameters. The text of the paper leaves the width of the last convolution open;
-    27 comes nearest to the 8,252,320 that it prints. The wide layers, `SPARSE`, hold 6,102,320 weights.
+    27 comes nearest to the 8,252,320 that it prints. The wide layers, `SPARSE`, hold 6,102,320 weights. Nor does the
+    paper name an activation: a smooth one is about twice as accurate here as ``nn.ReLU``.
 
     Parameters
     ----------
@@ -24,35 +25,43 @@ class EncoderDecoder(nn.Module):
         Side of the code, an image of ``code`` by ``code``.
     hidden
         Width of the dense layer before the output.
+    activation
+        Class of the activations.
     """
 
     SPARSE = ("encode.2.weight", "encode.6.weight", "decode.3.weight", "decode.8.weight")
 
     def __init__(
-        self, grid: Grid, *, channels: tuple[int, int, int, int] = (64, 32, 16, 27), code: int = 10, hidden: int = 800
+        self,
+        grid: Grid,
+        *,
+        channels: tuple[int, int, int, int] = (64, 32, 16, 27),
+        code: int = 10,
+        hidden: int = 800,
+        activation: type[nn.Module] = nn.SiLU,
     ) -> None:
         super().__init__()
         first, second, third, fourth = channels
         pooled = -(-grid.nx // 2) * -(-grid.ny // 2)
         self.encode = nn.Sequential(
             nn.Conv2d(1, first, 3, padding=1),
-            nn.ReLU(),
+            activation(),
             nn.Conv2d(first, second, 3, padding=1),
-            nn.ReLU(),
+            activation(),
             nn.AvgPool2d(2, ceil_mode=True),
             nn.Flatten(),
             nn.Linear(second * pooled, code**2),
-            nn.ReLU(),
+            activation(),
         )
         self.decode = nn.Sequential(
             nn.Unflatten(1, (1, code, code)),
             nn.Conv2d(1, third, 3, padding=1),
-            nn.ReLU(),
+            activation(),
             nn.Conv2d(third, fourth, 3, padding=1),
-            nn.ReLU(),
+            activation(),
             nn.Flatten(),
             nn.Linear(fourth * code**2, hidden),
-            nn.ReLU(),
+            activation(),
             nn.Linear(hidden, grid.edges),
         )
 

@@ -30,7 +30,13 @@ def sample_figure(kappa: ArrayLike, solution: Solution, title: str = "") -> "Fig
 
 
 def draw_field(
-    axis: Any, grid: Grid, field: ArrayLike, label: str, *, scale: Literal["linear", "log", "symmetric"] = "linear"
+    axis: Any,
+    grid: Grid,
+    field: ArrayLike,
+    label: str,
+    *,
+    scale: Literal["linear", "log", "symmetric"] = "linear",
+    limits: tuple[float, float] | None = None,
 ) -> None:
     """One field over the cells, with its axes and colour bar; a symmetric scale has white at zero."""
     values = np.asarray(field)
@@ -44,6 +50,8 @@ def draw_field(
         style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     elif scale == "log":
         style["norm"] = "log"
+    if limits is not None:
+        style |= {"vmin": limits[0], "vmax": limits[1]}
     image = axis.imshow(values, origin="lower", extent=(0, grid.lx, 0, grid.ly), **style)
     axis.figure.colorbar(image, ax=axis, fraction=0.046, pad=0.03)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from sparse_langevin.darcy.datasets import DarcyData
+from sparse_langevin.darcy.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Normalisation:
         """The one that standardises these fields (samples, ny, nx) and velocities (samples, edges)."""
         mean = velocity.mean(0)
         return cls(kappa.mean(), _deviation(kappa - kappa.mean()), mean, _deviation(velocity - mean))
+
+    @classmethod
+    def identity(cls, grid: Grid) -> "Normalisation":
+        """The one that changes nothing, to be filled from a file."""
+        return cls(torch.zeros(()), torch.ones(()), torch.zeros(grid.edges), torch.ones(()))
 
     def encode_kappa(self, kappa: Tensor) -> Tensor:
         """Normalised permeability with a channel dimension, (..., 1, ny, nx)."""

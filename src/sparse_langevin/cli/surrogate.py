@@ -1,0 +1,133 @@
+"""Commands about surrogates: train, evaluate, predict, report."""
+
+import io
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sparse_langevin.files import require_new, write_new
+
+Run = Annotated[Path, typer.Argument(help="Folder of a run that 'train' has made.")]
+Data = Annotated[Path | None, typer.Option(help="Another data set on the same grid; the run's own unless given.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+
+
+def train(
+    data: Annotated[Path, typer.Option(help="Data set made by 'generate' or 'import'.")],
+    run: Annotated[Path, typer.Option(help="Folder of the run. If it was begun, the same command goes on.")],
+    method: Annotated[str, typer.Option(help="sgld, psgld, sgld-sa, psgld-sa; or adam, the baseline.")] = "psgld-sa",
+    sparsity: Annotated[float, typer.Option(help="Share of zeros in the sparse layers, in [0, 1).")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first weights, the order of the data, the noise.")] = 0,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Samples in a step.")] = None,
+    step_size: Annotated[float | None, typer.Option(help="First step size; it falls along half a cosine.")] = None,
+    final_step: Annotated[float | None, typer.Option(help="Last step size, as a share of the first.")] = None,
+    warmup: Annotated[float | None, typer.Option(help="Part of the run in which the step size grows.")] = None,
+    tau: Annotated[float | None, typer.Option(help="Inverse temperature; 1 is the posterior.")] = None,
+    v0: Annotated[float | None, typer.Option(help="Scale of the spike.")] = None,
+    v1: Annotated[float | None, typer.Option(help="Variance of the slab.")] = None,
+    sigma0: Annotated[float | None, typer.Option(help="Standard deviation of the Gaussian prior.")] = None,
+    prune_end: Annotated[float | None, typer.Option(help="Part of the run after which the zeros are fixed.")] = None,
+    samples: Annotated[int | None, typer.Option(min=0, help="Posterior samples to keep.")] = None,
+    burn_in: Annotated[float | None, typer.Option(help="Part of the run before the first sample.")] = None,
+    validation: Annotated[
+        float | None, typer.Option(help="Share of the training data to set apart and watch instead of the test data.")
+    ] = None,
+    network: Annotated[str | None, typer.Option(help="module:Class of your own network, called with the grid.")] = None,
+) -> None:
+    """Train a sparse Bayesian surrogate; options without a value have the method's default."""
+    from sparse_langevin.darcy.datasets import DarcyData
+    from sparse_langevin.surrogates import Settings
+    from sparse_langevin.surrogates import train as train_surrogate
+
+    given = locals()
+    changes = {f.name: given[f.name] for f in fields(Settings) if f.name != "method"}
+    place = train_surrogate(Settings.of(method, **changes), DarcyData(data), run)
+    result = place.result
+    line = f"{result['parameters']:,} parameters, {result['zeros']:,} zeros of {result['sparse_parameters']:,}"
+    print(f"{line} in the sparse layers; {result['epochs']} epochs in {result['seconds'] / 60:.1f} minutes")
+    if (last := place.history()[-1]).get("e1") is not None:
+        part = "validation data" if place.settings.validation else "test data"
+        print(f"last sample on {part}: e1 {last['e1']:.3f} %, e2 {last['e2']:.3f} %")
+    print(f"{run}\nnext: sparse-langevin report {run} --out report.html")
+
+
+def evaluate(
+    run: Run,
+    data: Data = None,
+    out: Annotated[Path | None, typer.Option(help="Errors of every sample, as CSV.")] = None,
+    force: Force = False,
+) -> None:
+    """Errors on the test set, their quantiles, and the mean predictor beside them."""
+    from sparse_langevin.surrogates import SurrogateRun
+    from sparse_langevin.surrogates.report import error_table, judge, quantile_table
+
+    if out is not None:
+        require_new(out, overwrite=force)
+    place = SurrogateRun.open(run)
+    judged = judge(place, place.find_data(data))
+    for page in (error_table([judged]), quantile_table([judged])):
+        table = Table(*page.columns, title=page.caption)
+        for row in page.cells():
+            table.add_row(*(cell.text for cell in row))
+        Console().print(table)
+    if out is not None:
+        best = judged.averaged or judged.last
+        rows = zip(best.e1, best.e2, best.mass_residual, strict=True)
+        lines = ["sample,e1,e2,mass_residual", *(f"{i},{a:.8g},{b:.8g},{c:.8g}" for i, (a, b, c) in enumerate(rows))]
+        write_new(out, "\n".join([*lines, ""]).encode(), overwrite=force)
+        print(out)
+
+
+def predict(
+    run: Run,
+    input: Annotated[Path, typer.Option(help="kappa (samples, ny, nx): .npy, .npz or HDF5.")],
+    out: Annotated[Path, typer.Option(help="Velocities to write: .npz.")],
+    last: Annotated[bool, typer.Option("--last", help="Only the last posterior sample.")] = False,
+    force: Force = False,
+) -> None:
+    """Velocity of new permeability fields, with standard deviations when the run has kept samples."""
+    import torch
+
+    from sparse_langevin.darcy.imported import read_arrays
+    from sparse_langevin.progress import progress_bar
+    from sparse_langevin.surrogates import SurrogateRun
+    from sparse_langevin.surrogates.prediction import predict as predict_velocity
+
+    if out.suffix != ".npz":
+        raise ValueError(f"--out must end in .npz, got {out}")
+    require_new(out, overwrite=force)
+    place = SurrogateRun.open(run)
+    kappa = torch.from_numpy(read_arrays(input)["kappa"])
+    with progress_bar(len(place.bank()), None, "sample") as advance:
+        made = predict_velocity(place, kappa, last=last, progress=lambda done, total: advance(done, ""))
+    arrays = {"velocity": made.velocity.numpy()} | ({"std": made.std.numpy()} if made.std is not None else {})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_new(out, buffer.getvalue(), overwrite=force)
+    behind = f"mean of {made.samples} posterior samples" if made.samples else "the last sample alone"
+    print(f"{len(kappa)} velocities ({behind}): {out}")
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of one or several runs.")],
+    out: Annotated[Path, typer.Option(help="Report to write.")] = Path("report.html"),
+    data: Data = None,
+    sample: Annotated[list[int], typer.Option(help="Test sample to draw, from 0: repeat the option.")] = [0, 1],  # noqa: B006
+    force: Force = False,
+) -> None:
+    """One HTML file: settings, learning curves, errors, pictures, sparsity and cost."""
+    from sparse_langevin.surrogates import SurrogateRun
+    from sparse_langevin.surrogates.report import judge
+    from sparse_langevin.surrogates.report import report as make_report
+
+    require_new(out, overwrite=force)
+    places = [SurrogateRun.open(run) for run in runs]
+    page = make_report([judge(place, place.find_data(data)) for place in places], sample)
+    write_new(out, page.encode(), overwrite=force)
+    print(out)

@@ -1,0 +1,194 @@
+"""Table, figures and page of a surrogate study, made of its records."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from sparse_langevin.experiments.darcy_cells import FIELDS, SPARSITIES, Field, Study
+from sparse_langevin.experiments.darcy_study import CURVES, FIGURES, read, records
+from sparse_langevin.files import write_atomically
+from sparse_langevin.report import Cell, Picture, Section, Table, number, png, render
+
+COLOURS = {"psgld-sa": "tab:blue", "sgld-sa": "tab:orange", "psgld": "tab:green", "sgld": "tab:red", "adam": "black"}
+STYLES = {0.0: "-", 0.3: ":", 0.5: "--", 0.7: "-."}
+
+
+def publish(study: Study, folder: Path, command: str) -> Path:
+    """Write the learning-curve figures and ``report.html`` from what is finished; return the page."""
+    found, curves = records(folder), read(folder / CURVES) or {}
+    (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    sections = [Section("Errors beside the paper's", _LEAD, [main_table(study, found)])]
+    sections.append(Section("Is it so?", _CLAIMS, [claims_table(study, found)]))
+    for field in FIELDS[study]:
+        mine = [r for r in found if r["field"]["name"] == field.name]
+        if not mine:
+            continue
+        picture = Picture(png(curves_figure(field, mine, curves)), f"Learning curves on test data: {field.title}.")
+        write_atomically(folder / FIGURES / f"curves-{field.name}.png", picture.png)
+        pictures = [picture, *_predictions(folder, mine)]
+        base = f"The training mean has e1 = {mine[0]['baseline_e1']:.2f} %, e2 = {mine[0]['baseline_e2']:.2f} %."
+        sections.append(Section(field.title, [base], [_cells_table(mine)], pictures))
+    versions = ", ".join(f"{k} {v}" for k, v in (found[0]["versions"] if found else {}).items())
+    title = {"kle": "Surrogates for KLE fields", "channels": "Surrogates for channelised fields"}[study]
+    page = folder / "report.html"
+    write_atomically(page, render(title, f"Made by: {command}", sections, footer=versions).encode())
+    return page
+
+
+def columns(study: Study) -> list[tuple[str, float]]:
+    """The columns of the paper's table, and the baselines."""
+    pairs = [(method, share) for share in SPARSITIES[study] for method in ("psgld-sa", "sgld-sa")]
+    return [("psgld", 0.0), ("sgld", 0.0), *pairs, ("adam", 0.0), ("adam", 0.7)]
+
+
+def heading(method: str, sparsity: float) -> str:
+    """How a column is called."""
+    name = "Adam" if method == "adam" else method.upper()
+    return f"{name} {sparsity:.0%}" if sparsity else name
+
+
+def mean_e1(found: Sequence[dict[str, Any]], field: str, method: str, sparsity: float) -> float | None:
+    """Mean over the seeds; None without records."""
+    values = [r["e1"] for r in found if (r["field"]["name"], r["method"], r["sparsity"]) == (field, method, sparsity)]
+    return sum(values) / len(values) if values else None
+
+
+def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
+    """One row a field, ours above the paper's."""
+    wanted = columns(study)
+    rows: list[list[Cell | str]] = []
+    for field in FIELDS[study]:
+        ours: list[Cell | str] = [f"{field.name}, ours"]
+        paper: list[Cell | str] = [Cell("the paper", "quiet")]
+        for method, share in wanted:
+            mine = _pick(found, field.name, method, share)
+            ours.append(_errors(mine))
+            printed = next((r["paper"] for r in mine if r["paper"]), None)
+            paper.append(Cell(f"{printed['e1']:.2f} / {printed['e2']:.2f}" if printed else "", "quiet"))
+        base = [r["baseline_e1"] for r in found if r["field"]["name"] == field.name]
+        ours.append(number(base[0], 1) if base else "")
+        paper.append("")
+        rows += [ours] if field.extra else [ours, paper]
+    names = ["", *(heading(m, s) for m, s in wanted), "training mean"]
+    return Table(names, rows, "e1 / e2 in percent, means over the test set (and seeds). Empty: not run.")
+
+
+def claims_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
+    """What the paper says, and what was hoped for, judged on each field."""
+    rows: list[list[Cell | str]] = []
+    for field in FIELDS[study]:
+        for text, left, right, factor in _claims(study, field):
+            a, b = mean_e1(found, field.name, *left), mean_e1(found, field.name, *right)
+            if a is None or b is None:
+                continue
+            holds = a <= factor * b
+            verdict = Cell("yes", "good") if holds else Cell("no", "bad")
+            rows.append([field.name, text, f"{a:.3f} %", f"{b:.3f} %", f"{a / b:.2f}", f"{factor:.2f}", verdict])
+        for method, share in columns(study):
+            mine = _pick(found, field.name, method, share)
+            printed = next((r["paper"] for r in mine if r["paper"]), None)
+            if method == "psgld-sa" and printed:
+                value = sum(r["e1"] for r in mine) / len(mine)
+                verdict = Cell("yes", "good") if value <= printed["e1"] else Cell("no", "bad")
+                text = f"{heading(method, share)} below the paper's number"
+                rows.append(
+                    [
+                        field.name,
+                        text,
+                        f"{value:.3f} %",
+                        f"{printed['e1']:.2f} %",
+                        f"{value / printed['e1']:.2f}",
+                        "1.00",
+                        verdict,
+                    ]
+                )
+    return Table(("field", "claim", "left", "right", "ratio", "at most", "holds"), rows, "", prose=True)
+
+
+def curves_figure(field: Field, mine: Sequence[dict[str, Any]], curves: dict[str, Any]) -> Figure:
+    """Test error of every cell of a field against epochs; seed 0."""
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    axis = figure.subplots()
+    for record in mine:
+        if record["seed"] or record["cell"] not in curves:
+            continue
+        curve = curves[record["cell"]]
+        label = heading(record["method"], record["sparsity"])
+        line = axis.plot([p[0] for p in curve], [p[1] for p in curve], label=label, color=COLOURS[record["method"]])
+        line[0].set_linestyle(STYLES.get(record["sparsity"], "-"))  # type: ignore[arg-type]
+    axis.axhline(mine[0]["baseline_e1"], color="grey", linewidth=0.8, label="training mean")
+    axis.set(xlabel="epoch", ylabel="e1 on test data in percent", yscale="log", title=field.title)
+    axis.grid(alpha=0.3, which="both")
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def _claims(study: Study, field: Field) -> list[tuple[str, tuple[str, float], tuple[str, float], float]]:
+    """Pairs of cells, and how large the first may be as a multiple of the second."""
+    shares = (0.7,) if field.extra else SPARSITIES[study]
+    claims = []
+    for share in shares:
+        sa, plain = ("psgld-sa", share), ("sgld-sa", share)
+        claims.append((f"{heading(*sa)} no worse than PSGLD, within 5 %", sa, ("psgld", 0.0), 1.05))
+        claims.append((f"{heading(*sa)} at most half of {heading(*plain)}", sa, plain, 0.5))
+    if not field.extra:
+        claims.append(("PSGLD at most half of SGLD", ("psgld", 0.0), ("sgld", 0.0), 0.5))
+        claims.append(("PSGLD-SA 70% no worse than Adam with pruning to 70%", ("psgld-sa", 0.7), ("adam", 0.7), 1.0))
+    return claims
+
+
+def _pick(found: Sequence[dict[str, Any]], field: str, method: str, share: float) -> list[dict[str, Any]]:
+    return [r for r in found if (r["field"]["name"], r["method"], r["sparsity"]) == (field, method, share)]
+
+
+def _errors(mine: Sequence[dict[str, Any]]) -> str:
+    """Means of e1 and e2 over seeds, with the range of e1 when there are several."""
+    if not mine:
+        return ""
+    first, second = (sum(r[name] for r in mine) / len(mine) for name in ("e1", "e2"))
+    spread = f" ({min(r['e1'] for r in mine):.2f}–{max(r['e1'] for r in mine):.2f})" if len(mine) > 1 else ""  # noqa: RUF001
+    return f"{first:.2f} / {second:.2f}{spread}"
+
+
+def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
+    names = ("", "seed", "e1 %", "e2 %", "e1 % last sample", "mass residual", "zeros", "epochs", "minutes")
+    rows = [
+        (
+            heading(r["method"], r["sparsity"]),
+            str(r["seed"]),
+            number(r["e1"]),
+            number(r["e2"]),
+            number(r["e1_last"]),
+            number(r["mass_residual"], 2),
+            f"{r['zeros']:,} of {r['sparse_parameters']:,}",
+            str(r["epochs"]),
+            number(r["seconds"] / 60, 1),
+        )
+        for r in mine
+    ]
+    return Table(names, rows, "Every run. Minutes on one core while the other was busy with another run.")
+
+
+def _predictions(folder: Path, mine: Sequence[dict[str, Any]]) -> list[Picture]:
+    """Pictures of the two sparse methods at 70 %."""
+    pictures = []
+    for method in ("psgld-sa", "sgld-sa"):
+        for record in _pick(mine, mine[0]["field"]["name"], method, 0.7):
+            path = folder / FIGURES / f"{record['cell']}.png"
+            if record["seed"] == 0 and path.exists():
+                text = f"{heading(method, 0.7)}: a test sample; e1 over the test set {record['e1']:.3f} %."
+                pictures.append(Picture(path.read_bytes(), text))
+    return pictures
+
+
+_LEAD = (
+    "Every cell is one training run with the same network, data and number of epochs for all methods of a row; the "
+    "settings of each method were chosen on validation data, never on the test data that are shown here. Errors of the "
+    "four samplers are those of the mean over the posterior samples that the run has kept.",
+    "The paper gives neither its constant kappa_0, nor the contrast of its channels, nor its activation: its errors "
+    "and ours are not about the same fields. The last column, the error of always answering the training mean, says "
+    "how hard ours are.",
+)
+_CLAIMS = ("Ratios of mean e1; with several seeds, of their means.",)

@@ -1,0 +1,217 @@
+"""Runs the cells of a surrogate study, several at a time, each resumable; a finished one is a record in table.json.
+
+In the study's folder:
+
+table.json     one record a cell, rewritten whole whenever a cell is finished
+curves.json    their learning curves
+figures/       pictures of predictions
+work/          data sets and runs; can be deleted when the study is finished
+"""
+
+import json
+import multiprocessing
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparse_langevin.darcy.datasets import DarcyData, generate
+from sparse_langevin.experiments.darcy_cells import Cell, Field, Scale
+from sparse_langevin.files import write_atomically
+from sparse_langevin.interrupts import EXIT_CODE
+from sparse_langevin.report import png
+from sparse_langevin.surrogates.report import Judged, judge, prediction_figure
+from sparse_langevin.surrogates.runs import SurrogateRun
+from sparse_langevin.surrogates.train import train
+
+TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
+DRAWN = 0  # the test sample of the figures
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of a study."""
+
+    folder: Path
+    scale: Scale
+    image: Path | None = None
+
+    def data(self, field: Field) -> Path:
+        """Where a field's data set lies."""
+        return self.folder / WORK / "data" / field.name
+
+    def run(self, cell: Cell) -> Path:
+        """Where a cell is trained."""
+        return self.folder / WORK / "runs" / cell.name
+
+    def made(self, cell: Cell) -> Path:
+        """What a finished cell leaves for the table, until it is entered there."""
+        return self.folder / WORK / "records" / f"{cell.name}.json"
+
+    def figure(self, cell: Cell) -> Path:
+        """A picture of a cell's prediction."""
+        return self.folder / FIGURES / f"{cell.name}.png"
+
+
+def read(path: Path) -> Any:
+    """A file of the study, or None."""
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not a file of this study ({error}): restore or delete it") from error
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """All finished cells of a study."""
+    found: list[dict[str, Any]] = read(folder / TABLE) or []
+    return found
+
+
+def run(
+    cells: Sequence[Cell],
+    place: Place,
+    *,
+    workers: int = 2,
+    progress: Progress = lambda epochs, text: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[dict[str, Any]]:
+    """Train the cells that have no record yet, and return all records.
+
+    Parameters
+    ----------
+    cells
+        What to train, in this order.
+    place
+        Where.
+    workers
+        Cells at a time, one thread each: two cells side by side finish sooner than one after the other on two threads.
+    progress
+        Called with (epochs done over all cells, what is going on).
+    stop
+        Asked again and again; true lets the cells in work save themselves, and returns.
+    """
+    done = {record["cell"] for record in records(place.folder)}
+    missing = [cell for cell in cells if cell.name not in done]
+    for field in {cell.field.name: cell.field for cell in missing}.values():
+        progress(0.0, f"data of {field.name}")
+        generate(field.recipe(place.scale, place.image), place.data(field), workers=workers)
+    (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
+    (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    before = float(sum(cell.settings.epochs for cell in cells if cell.name in done))
+    waiting, running = list(missing), dict[str, tuple[Cell, BaseProcess]]()
+    context = multiprocessing.get_context("spawn")  # a fork of a process that has used torch's threads can hang
+    try:
+        while (waiting or running) and not stop():
+            while waiting and len(running) < workers:
+                cell = waiting.pop(0)
+                process: BaseProcess = context.Process(target=_work, args=(cell, place), daemon=True)
+                process.start()
+                running[cell.name] = cell, process
+            time.sleep(0.3)
+            for name, (cell, worker) in list(running.items()):
+                if not worker.is_alive():
+                    running.pop(name)
+                    _enter(cell, place, worker)
+                    before += cell.settings.epochs
+            now = before + sum(_epochs_done(cell, place) for cell, _ in running.values())
+            progress(now, ", ".join(running))
+    finally:
+        for _, worker in running.values():
+            worker.terminate()  # saves and ends
+        for _, worker in running.values():
+            worker.join()
+    return records(place.folder)
+
+
+def _work(cell: Cell, place: Place) -> None:
+    """Train and judge one cell; runs in a process of its own."""
+    torch.set_num_threads(1)
+    try:
+        finished = train(cell.settings, DarcyData(place.data(cell.field)), place.run(cell), progress=False)
+        judged = judge(finished)
+        curve = [[r["epoch"], r["e1"], r["seconds"]] for r in finished.history()]
+        write_atomically(place.figure(cell), _picture(judged))
+        content = {"record": _record(cell, judged), "curve": curve}
+        write_atomically(place.made(cell), json.dumps(content).encode())
+    except Exception:
+        place.made(cell).with_suffix(".error").write_text(traceback.format_exc())
+        raise SystemExit(1) from None
+
+
+def _enter(cell: Cell, place: Place, process: BaseProcess) -> None:
+    """Take a finished cell into the table."""
+    if process.exitcode == EXIT_CODE:
+        return
+    failed = place.made(cell).with_suffix(".error")
+    if process.exitcode != 0:
+        why = failed.read_text().strip().splitlines()[-1] if failed.exists() else f"exit code {process.exitcode}"
+        raise ValueError(f"cell {cell.name} failed: {why}")
+    made = read(place.made(cell))
+    curves = (read(place.folder / CURVES) or {}) | {cell.name: made["curve"]}
+    write_atomically(place.folder / CURVES, json.dumps(curves).encode())
+    kept = [record for record in records(place.folder) if record["cell"] != cell.name]
+    table = sorted([*kept, made["record"]], key=lambda record: record["cell"])
+    write_atomically(place.folder / TABLE, (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
+
+
+def _record(cell: Cell, judged: Judged) -> dict[str, Any]:
+    """What the table keeps of a cell; errors in percent."""
+    result, settings = judged.run.result, cell.settings
+    best = judged.averaged or judged.last
+    return {
+        "cell": cell.name,
+        "study": cell.study,
+        "field": cell.field.describe(),
+        "method": settings.method,
+        "sparsity": settings.sparsity,
+        "seed": settings.seed,
+        "e1": 100 * best.mean("e1"),
+        "e2": 100 * best.mean("e2"),
+        "e1_last": 100 * judged.last.mean("e1"),
+        "e2_last": 100 * judged.last.mean("e2"),
+        "samples": judged.prediction.samples,
+        "mass_residual": best.mean("mass_residual"),
+        "baseline_e1": 100 * best.baseline_e1,
+        "baseline_e2": 100 * best.baseline_e2,
+        "paper": dict(zip(("e1", "e2"), cell.paper, strict=True)) if cell.paper else None,
+        "parameters": result["parameters"],
+        "sparse_parameters": result["sparse_parameters"],
+        "zeros": result["zeros"],
+        "sigma": result["sigma"],
+        "epochs": result["epochs"],
+        "seconds": result["seconds"],
+        "settings": settings.as_json(),
+        "version": version("sparse-langevin"),
+        "versions": judged.run.versions,
+    }
+
+
+def _picture(judged: Judged) -> bytes:
+    data, index = judged.data, DRAWN
+    std = judged.prediction.std
+    figure = prediction_figure(
+        data.grid,
+        data.array("kappa", "test")[index],
+        data.array("velocity", "test")[index],
+        judged.prediction.velocity[index].double().numpy(),
+        None if std is None else std[index].double().numpy(),
+    )
+    return png(figure, 60)
+
+
+def _epochs_done(cell: Cell, place: Place) -> float:
+    """How far a run is, from the last line of its learning curve."""
+    try:
+        history = SurrogateRun.open(place.run(cell)).history()
+    except ValueError:  # not begun
+        return 0.0
+    return float(history[-1]["epoch"]) if history else 0.0

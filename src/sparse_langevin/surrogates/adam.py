@@ -1,0 +1,110 @@
+"""Adam, as a user would train the network without us: the baseline, driven by the same loop.
+
+With a pruning plan it is gradual magnitude pruning: the same schedule as the samplers', the same exact share of zeros.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from sparse_langevin.flat import FlatParameters, SparseChoice
+from sparse_langevin.pruning import Pruning, prune
+from sparse_langevin.sampler import Info
+from sparse_langevin.schedules import Schedule, as_schedule, describe, value_at
+
+
+class Adam:
+    """torch's fused Adam on the mean squared error, with what `fit` needs of a sampler.
+
+    Parameters
+    ----------
+    model
+        The network to train.
+    step_size
+        Learning rate: a number or a schedule.
+    sparse, pruning
+        Which layers are pruned, and how.
+    """
+
+    chain = 0
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        step_size: float | Schedule,
+        sparse: SparseChoice = None,
+        pruning: Pruning | None = None,
+    ) -> None:
+        self.model, self.pruning, self.steps = model, pruning, 0
+        self.flat = FlatParameters(model, sparse)
+        self._step_size = as_schedule(step_size, "step_size")
+        self._optimiser = torch.optim.Adam(self.flat.parameters, lr=1.0, fused=True)
+        # Moments exist from the start, so that a state always has the same tensors.
+        self._mean, self._square = torch.zeros_like(self.flat.vector), torch.zeros_like(self.flat.vector)
+        views = zip(self.flat.views(self._mean).values(), self.flat.views(self._square).values(), strict=True)
+        for parameter, (mean, square) in zip(self.flat.parameters, views, strict=True):
+            state = {"step": torch.zeros((), device=parameter.device), "exp_avg": mean, "exp_avg_sq": square}
+            self._optimiser.state[parameter] = state
+        self.keep = torch.ones_like(self.flat.vector[self.flat.sparse_start :], dtype=torch.bool)
+        self.sparsity = 0.0
+        """Share of the sparse layers' weights that are zero."""
+
+    def step(self, batch: Any) -> Info:
+        """One step on a batch (inputs, targets)."""
+        inputs, targets = batch
+        k = self.steps + 1
+        size = value_at(self._step_size, k, "step_size")
+        self._optimiser.param_groups[0]["lr"] = size
+        loss = functional.mse_loss(self.model(inputs), targets)
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        with torch.no_grad():
+            sparse = self.flat.vector[self.flat.sparse_start :]
+            if self.pruning is not None and self.pruning.due(k):
+                parts = [
+                    slice(b.start - self.flat.sparse_start, b.stop - self.flat.sparse_start)
+                    for b in self.flat.blocks
+                    if b.sparse
+                ]
+                prune(sparse, self.keep, parts, self.pruning.share(k))
+                self._count_zeros()
+            elif self.pruning is not None:
+                sparse.mul_(self.keep)
+        self.steps = k
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise FloatingPointError(f"the loss is {value} at step {k}: use a smaller step size")
+        return Info(k, value, math.nan, math.nan, self.sparsity, math.nan, math.nan, size)
+
+    def _count_zeros(self) -> None:
+        self.sparsity = 1.0 - int(self.keep.sum()) / max(1, self.keep.numel())
+
+    def settings(self) -> dict[str, str]:
+        """What determines the run, as text."""
+        return {
+            "optimiser": "adam",
+            "step_size": describe(self._step_size),
+            "pruning": describe(self.pruning),
+            "parameters": repr([(e.name, tuple(e.shape)) for e in self.flat.entries]),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes during a run."""
+        tensors = {"beta": self.flat.vector, "mean": self._mean, "square": self._square, "keep": self.keep}
+        return {"steps": self.steps, "tensors": tensors | self.flat.unsampled(self.model)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a state."""
+        for name, tensor in self.state_dict()["tensors"].items():
+            with torch.no_grad():
+                tensor.copy_(state["tensors"][name])
+        self.steps = int(state["steps"])
+        self._count_zeros()
+        for moments in self._optimiser.state.values():
+            moments["step"].fill_(float(self.steps))

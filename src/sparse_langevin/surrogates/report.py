@@ -1,0 +1,255 @@
+"""The report of one or several runs in one HTML file: errors, learning curves, pictures, sparsity, settings, cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from sparse_langevin.darcy.datasets import DarcyData
+from sparse_langevin.darcy.grid import Array, Grid
+from sparse_langevin.darcy.pictures import draw_field
+from sparse_langevin.report import Picture, Section, Table, number, png, render
+from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation, errors_of
+from sparse_langevin.surrogates.evaluation import evaluate as evaluate_network
+from sparse_langevin.surrogates.prediction import Prediction, predict
+from sparse_langevin.surrogates.runs import MODEL, SAMPLES, SurrogateRun
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run with its errors on a test set."""
+
+    run: SurrogateRun
+    data: DarcyData
+    last: Evaluation
+    """Of the finished network, the last sample of its chain."""
+    prediction: Prediction
+    """Of the test fields, by all samples that were kept."""
+    averaged: Evaluation | None
+    """Of the mean over the samples; None without samples."""
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        sparsity = self.run.settings.sparsity
+        share = f" {sparsity:.0%}" if sparsity else ""
+        return f"{self.run.settings.method}{share}, {self.run.path.name}"
+
+
+def judge(run: SurrogateRun, data: DarcyData | None = None) -> Judged:
+    """Evaluate a finished run on the test part of its data set, or of another on the same grid."""
+    data = data or run.find_data()
+    last = evaluate_network(run.surrogate().predict, data)
+    kappa = data.array("kappa", "test")
+    prediction = predict(run, torch.from_numpy(kappa))
+    averaged = None
+    if prediction.samples:
+        averaged = errors_of(
+            data.grid,
+            prediction.velocity.double().numpy(),
+            data.array("velocity", "test"),
+            kappa,
+            data.recipe["source"],
+            "test",
+            (last.baseline_e1, last.baseline_e2),
+        )
+    return Judged(run, data, last, prediction, averaged)
+
+
+def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    judged
+        The runs.
+    shown
+        Test samples to draw, counted from 0.
+    """
+    first = judged[0]
+    tests = len(first.last.e1)
+    for index in shown:
+        if not 0 <= index < tests:
+            raise ValueError(f"the test set holds samples 0 to {tests - 1}, got {index}")
+    sections = [
+        Section("Errors", _error_text(first, tests), [error_table(judged), quantile_table(judged)]),
+        Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), CURVES)]),
+        Section("Predictions", (), (), [p for j in judged for p in _pictures(j, shown)]),
+        Section("Sparsity", (), [_layer_table(judged)], _inclusion_pictures(judged)),
+        Section("Settings and cost", (), [_settings_table(judged), _cost_table(judged)]),
+    ]
+    versions = ", ".join(f"{name} {value}" for name, value in first.run.versions.items())
+    title = "Surrogate of Darcy flow" if len(judged) == 1 else "Surrogates of Darcy flow"
+    return render(title, f"{first.data.folder.name}: {tests} test samples", sections, footer=versions)
+
+
+CURVES = "Error e1 on the data that were watched, and loss on the training data, against epochs."
+
+
+def error_table(judged: Sequence[Judged]) -> Table:
+    """Mean errors, one row a run, with the mean predictor below."""
+    columns = ("", "e1 %", "e2 %", "mass residual", "e1 % of the last sample", "samples", "zeros %")
+    rows = []
+    for one in judged:
+        best = one.averaged or one.last
+        result = one.run.result
+        share = 100 * result["zeros"] / max(1, result["sparse_parameters"])
+        rows.append(
+            (
+                one.name,
+                number(100 * best.mean("e1")),
+                number(100 * best.mean("e2")),
+                number(best.mean("mass_residual")),
+                number(100 * one.last.mean("e1")),
+                str(one.prediction.samples or 1),
+                number(share, 2),
+            )
+        )
+    base = judged[0].last
+    rows.append(
+        ("training mean", number(100 * base.baseline_e1), number(100 * base.baseline_e2), "0.000", "–", "–", "–")  # noqa: RUF001
+    )
+    caption = "Means over the test set. Zeros are counted in the sparse layers."
+    return Table(columns, rows, caption)
+
+
+def quantile_table(judged: Sequence[Judged]) -> Table:
+    """How e1 is spread over the test samples."""
+    columns = ("", *(f"{q:.0%}" for q in QUANTILES), "largest", "sample")
+    rows = []
+    for one in judged:
+        best = one.averaged or one.last
+        worst = int(np.argmax(best.e1))
+        values = [number(100 * v) for v in best.quantiles("e1").values()]
+        rows.append((one.name, *values, number(100 * float(best.e1[worst])), str(worst)))
+    return Table(columns, rows, "Quantiles of e1 in percent over the test samples, and the worst one.")
+
+
+def curves_figure(runs: Sequence[SurrogateRun], labels: Sequence[str] | None = None) -> Figure:
+    """Watched error and training loss against epochs, both on a logarithmic scale."""
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for index, run in enumerate(runs):
+        history = run.history()
+        epochs = [r["epoch"] for r in history]
+        share = f" {run.settings.sparsity:.0%}" if run.settings.sparsity else ""
+        label = labels[index] if labels else f"{run.settings.method}{share}"
+        if "e1" in history[0]:
+            left.plot(epochs, [r["e1"] for r in history], label=label)
+        right.plot(epochs, [r["loss"] for r in history], label=label)
+    left.set(xlabel="epoch", ylabel="e1 in percent", yscale="log")
+    right.set(xlabel="epoch", ylabel="mean squared error on training data, normalised", yscale="log")
+    for axis in (left, right):
+        axis.grid(alpha=0.3, which="both")
+        axis.legend()
+    return figure
+
+
+def prediction_figure(grid: Grid, kappa: Array, true: Array, predicted: Array, std: Array | None) -> Figure:
+    """True, predicted, error and, if there is one, standard deviation, for both components of a velocity."""
+    columns = 4 if std is not None else 3
+    figure = Figure(figsize=(3.1 * columns + 3.1, 5.8), layout="constrained")
+    axes = figure.subplots(2, columns + 1)
+    draw_field(axes[0, 0], grid, kappa, "permeability $\\kappa$")
+    axes[1, 0].set_axis_off()
+    for row, name in enumerate("xy"):
+        parts = [_component(grid, field, row) for field in (true, predicted)]
+        low, high = min(p.min() for p in parts), max(p.max() for p in parts)
+        for column, (field, label) in enumerate(zip(parts, ("solver", "surrogate"), strict=True), 1):
+            draw_field(axes[row, column], grid, field, f"$u_{name}$, {label}", limits=(low, high))
+        draw_field(axes[row, 3], grid, parts[1] - parts[0], f"error of $u_{name}$", scale="symmetric")
+        if std is not None:
+            draw_field(axes[row, 4], grid, _component(grid, std, row), f"std of $u_{name}$")
+    return figure
+
+
+def _component(grid: Grid, edges: Array, row: int) -> Array:
+    """One component at the cells' centres: the mean of the two edges."""
+    x, y = grid.split(edges)
+    centre: Array = (x[:, :-1] + x[:, 1:]) / 2 if row == 0 else (y[:-1] + y[1:]) / 2
+    return centre
+
+
+def _pictures(one: Judged, shown: Sequence[int]) -> list[Picture]:
+    kappa, true = one.data.array("kappa", "test"), one.data.array("velocity", "test")
+    predicted, std = one.prediction.velocity.double().numpy(), one.prediction.std
+    best = one.averaged or one.last
+    pictures = []
+    for index in shown:
+        spread = None if std is None else std[index].double().numpy()
+        figure = prediction_figure(one.data.grid, kappa[index], true[index], predicted[index], spread)
+        caption = f"{one.name}: test sample {index}, e1 {100 * float(best.e1[index]):.3f} %."
+        if std is not None:
+            caption += " The standard deviation is that of the weights' posterior samples."
+        pictures.append(Picture(png(figure, 80), caption))
+    return pictures
+
+
+def _error_text(first: Judged, tests: int) -> list[str]:
+    return [
+        f"Against the finite element velocities of {tests} fields that no training has seen. e1 is the relative L2 "
+        "error, e2 the same weighted by 1/kappa. The mean predictor, which always answers the training mean, has "
+        f"e1 = {100 * first.last.baseline_e1:.2f} %: an error means little without it.",
+    ]
+
+
+def _layer_table(judged: Sequence[Judged]) -> Table:
+    rows = [
+        (one.name, name.removeprefix("network."), f"{layer['size']:,}", f"{layer['zeros']:,}", number(share, 2))
+        for one in judged
+        for name, layer in one.run.result["layers"].items()
+        for share in [100 * layer["zeros"] / layer["size"]]
+    ]
+    return Table(("", "layer", "weights", "zeros", "zeros %"), rows, "Sparse layers of the finished network.")
+
+
+def _inclusion_pictures(judged: Sequence[Judged]) -> list[Picture]:
+    """Histograms of the inclusion probabilities, for the methods that have them."""
+    pictures = []
+    for one in judged:
+        counts = one.run.result["inclusion"]
+        if not counts:
+            continue
+        figure = Figure(figsize=(3.0 * len(counts), 2.8), layout="constrained")
+        axes = np.atleast_1d(figure.subplots(1, len(counts), sharey=True))
+        for axis, (name, values) in zip(axes, counts.items(), strict=True):
+            edges = np.linspace(0, 1, len(values) + 1)
+            axis.stairs(np.array(values) / max(1, sum(values)), edges, fill=True)
+            axis.set(title=name.removeprefix("network."), xlabel="inclusion probability", xlim=(0, 1))
+        axes[0].set_ylabel("share of the weights")
+        pictures.append(Picture(png(figure), f"{one.name}: inclusion probabilities of the sparse layers' weights."))
+    return pictures
+
+
+def _settings_table(judged: Sequence[Judged]) -> Table:
+    names = list(judged[0].run.settings.as_json())
+    rows = [(name, *(str(one.run.settings.as_json()[name]) for one in judged)) for name in names]
+    return Table(("setting", *(one.run.path.name for one in judged)), rows)
+
+
+def _cost_table(judged: Sequence[Judged]) -> Table:
+    columns = ("", "parameters", "steps", "minutes", "seconds an epoch", "network MB", "samples MB")
+    rows = []
+    for one in judged:
+        result, folder = one.run.result, one.run.path
+        seconds = result["seconds"]
+        kept = _size(folder / SAMPLES)
+        rows.append(
+            (
+                one.name,
+                f"{result['parameters']:,}",
+                str(result["steps"]),
+                number(seconds / 60, 1),
+                number(seconds / result["epochs"], 2),
+                number((folder / MODEL).stat().st_size / 1e6, 1),
+                number(kept / 1e6, 1),
+            )
+        )
+    return Table(columns, rows)
+
+
+def _size(folder: Path) -> int:
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) if folder.exists() else 0

@@ -1,0 +1,185 @@
+r"""The folder of a training run, and what can be asked of it.
+
+run.json             settings, data set, versions; written first
+history.jsonl        learning curves, one line per evaluation
+checkpoints/         see `runs`
+samples/             posterior samples, see `posterior`
+model.safetensors    the finished network with the normalisation of its data
+result.json          counts, seconds, SHA-256 of the model; written last
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from sparse_langevin.checkpoint import CheckpointError
+from sparse_langevin.darcy.datasets import DarcyData
+from sparse_langevin.darcy.grid import Grid
+from sparse_langevin.darcy.network import Surrogate
+from sparse_langevin.darcy.tensors import Normalisation
+from sparse_langevin.files import TEMPORARY, sha256, write_atomically
+from sparse_langevin.posterior import PosteriorBank
+from sparse_langevin.runs import Record
+from sparse_langevin.surrogates.settings import Settings, make_network
+
+RUN, RESULT, MODEL, SAMPLES = "run.json", "result.json", "model.safetensors", "samples"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SurrogateRun:
+    """A training run in a folder, begun or finished."""
+
+    path: Path
+    settings: Settings
+    grid: Grid
+    data: str
+    """Where the data set was, as it was given."""
+    data_sha256: str
+    """Of the data set's recipe."""
+    versions: dict[str, str]
+
+    @classmethod
+    def open(cls, path: str | Path) -> "SurrogateRun":
+        """The run in a folder."""
+        path = Path(path)
+        try:
+            found = json.loads((path / RUN).read_bytes())
+        except OSError as error:
+            raise ValueError(f"{path} is not a run: it has no {RUN}. 'sparse-langevin train' makes one") from error
+        try:
+            if found["format"] != FORMAT:
+                raise ValueError(f"format {found['format']}, this version reads {FORMAT}")
+            settings, grid = Settings.from_json(found["settings"]), Grid(**found["grid"])
+            return cls(path, settings, grid, found["data"], found["data_sha256"], found["versions"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path / RUN} cannot be read ({error}): was it changed by hand?") from error
+
+    @classmethod
+    def begin(cls, path: str | Path, settings: Settings, data: DarcyData) -> "SurrogateRun":
+        """Enter the settings into a new folder, or insist that the run in it has the same ones."""
+        path = Path(path)
+        wanted = cls(path, settings, data.grid, str(data.folder), fingerprint(data), _versions())
+        if (path / RUN).exists():
+            there = cls.open(path)
+            for name in settings.differences(there.settings):
+                before, now = getattr(there.settings, name), getattr(settings, name)
+                raise ValueError(
+                    f"the run in {path} was started with {name} = {before}, now it is {now}: "
+                    "resume with the same settings, or choose another folder"
+                )
+            there.check_data(data)
+            return there
+        if path.exists() and (not path.is_dir() or any(p for p in path.iterdir() if not p.name.startswith(TEMPORARY))):
+            raise ValueError(f"{path} exists and is not a run of ours: choose another folder")
+        path.mkdir(parents=True, exist_ok=True)
+        content = {
+            "format": FORMAT,
+            "settings": settings.as_json(),
+            "grid": vars(data.grid),
+            "data": wanted.data,
+            "data_sha256": wanted.data_sha256,
+            "versions": wanted.versions,
+        }
+        write_atomically(path / RUN, json.dumps(content, indent=1).encode())
+        return wanted
+
+    def check_data(self, data: DarcyData) -> None:
+        """Raise if a data set is not the one that the run was started with."""
+        if fingerprint(data) != self.data_sha256:
+            raise ValueError(
+                f"the run in {self.path} was started with the data set {self.data}, and {data.folder} is another: "
+                "use the same data, or choose another folder"
+            )
+
+    def find_data(self, other: str | Path | None = None) -> DarcyData:
+        """The run's data set, or another one on the same grid."""
+        data = DarcyData(other if other is not None else self.data)
+        if data.grid != self.grid:
+            raise ValueError(
+                f"{data.folder} has {data.grid.nx} by {data.grid.ny} cells, but the network in {self.path} was trained "
+                f"on {self.grid.nx} by {self.grid.ny}"
+            )
+        if other is None:
+            self.check_data(data)
+        return data
+
+    @property
+    def finished(self) -> bool:
+        """Whether the training has come to its end."""
+        return (self.path / RESULT).exists()
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What stood at the end: parameters, zeros, seconds, ..."""
+        if not self.finished:
+            raise ValueError(f"the run in {self.path} is not finished: the same train command goes on with it")
+        found: dict[str, Any] = json.loads((self.path / RESULT).read_bytes())
+        return found
+
+    def history(self) -> list[Record]:
+        """Learning curves: one record per evaluation."""
+        path = self.path / "history.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def finish(self, surrogate: Surrogate, result: dict[str, Any]) -> None:
+        """Save the finished network, then the result."""
+        model = save({name: tensor.detach().cpu().contiguous() for name, tensor in surrogate.state_dict().items()})
+        write_atomically(self.path / MODEL, model)
+        content = result | {"model_sha256": sha256(model)}
+        write_atomically(self.path / RESULT, json.dumps(content, indent=1).encode())
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        path, digest = self.path / MODEL, self.result["model_sha256"]
+        try:
+            content = path.read_bytes()
+            if sha256(content) != digest:
+                raise ValueError("it does not match its SHA-256")
+            return load(content)
+        except (OSError, ValueError, SafetensorError) as error:
+            raise CheckpointError(f"{path} is damaged: {error}") from error
+
+    def surrogate(self) -> Surrogate:
+        """The finished network: raw permeability in, raw velocity out."""
+        surrogate = empty_surrogate(self.settings, self.grid)
+        surrogate.load_state_dict(self._tensors)
+        return surrogate.eval()
+
+    def bank(self) -> PosteriorBank:
+        """The posterior samples that were kept."""
+        return PosteriorBank(folder=self.path / SAMPLES)
+
+    def sampled_predictions(self, kappa: Tensor, batch_size: int = 100) -> Iterator[tuple[float, Tensor]]:
+        """Weight and raw velocities (samples, edges) of each posterior sample, one after the other."""
+        surrogate = self.surrogate()
+        for sample in self.bank():
+            surrogate.load_state_dict(surrogate.state_dict() | sample.parameters)
+            yield sample.weight, torch.cat([surrogate.predict(part) for part in torch.split(kappa, batch_size)])
+
+
+def empty_surrogate(settings: Settings, grid: Grid) -> Surrogate:
+    """A network with its first weights, and a normalisation that is to be filled in."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        network = make_network(settings.network, grid)
+    return Surrogate(network, grid, Normalisation.identity(grid))
+
+
+def fingerprint(data: DarcyData) -> str:
+    """Identifies a data set by its recipe and the bytes of its files."""
+    content = {"recipe": data.recipe, "shards": data.manifest["shards"]}
+    return sha256(json.dumps(content, sort_keys=True).encode())
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("sparse-langevin", "torch", "numpy", "numba")}

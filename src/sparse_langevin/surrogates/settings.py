@@ -1,0 +1,146 @@
+"""What determines the training of a surrogate, and the defaults of each method.
+
+The defaults were found by the search in ``experiments/darcy_search.py`` on validation data; docs/surrogates.md has its
+table.
+"""
+
+import importlib
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from torch import nn
+
+from sparse_langevin.darcy.grid import Grid
+
+METHODS = ("sgld", "psgld", "sgld-sa", "psgld-sa", "adam")
+BAYESIAN = METHODS[:4]
+NETWORK = "sparse_langevin.darcy.network:EncoderDecoder"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One training run, up to its data.
+
+    Parameters
+    ----------
+    method
+        ``"sgld"``, ``"psgld"``, ``"sgld-sa"``, ``"psgld-sa"``, or ``"adam"``, the baseline.
+    sparsity
+        Share of zeros in the sparse layers of the finished network, in [0, 1); 0 prunes nothing.
+    seed
+        Of the first weights, the order of the data and the noise.
+    epochs, batch_size
+        Length of the run, and examples in a step.
+    step_size
+        The first one. It follows half a cosine down to ``final_step`` times itself.
+    final_step
+        Where the cosine ends, as a share of ``step_size``.
+    warmup
+        Part of the run in which the step grows to its full size.
+    tau
+        Inverse temperature; 1 is the posterior.
+    v0, v1
+        Scale of the spike and variance of the slab, for the two methods with a spike and slab.
+    sigma0
+        Standard deviation of the Gaussian prior of all other weights.
+    prune_end
+        Part of the run after which the zeros are fixed.
+    samples
+        Posterior samples kept on disk, evenly over the part of the run after ``burn_in``; 0 keeps none.
+    burn_in
+        Part of the run before the first sample.
+    validation
+        Share of the training data that is set apart, to choose settings with.
+    network
+        ``module:Class`` of a network, called with the grid; see `darcy.EncoderDecoder`.
+    """
+
+    method: str = "psgld-sa"
+    sparsity: float = 0.0
+    seed: int = 0
+    epochs: int = 100
+    batch_size: int = 32
+    step_size: float = 1e-3
+    final_step: float = 0.0
+    warmup: float = 0.1
+    tau: float = 1.0
+    v0: float = 0.02
+    v1: float = 1.0
+    sigma0: float = 1.0
+    prune_end: float = 0.5
+    samples: int = 20
+    burn_in: float = 0.8
+    validation: float = 0.0
+    network: str = NETWORK
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"there is no method {self.method!r}: choose one of {', '.join(METHODS)}")
+        for name, low, high in (
+            ("sparsity", 0.0, 1.0),
+            ("validation", 0.0, 1.0),
+            ("burn_in", 0.0, 1.0),
+            ("warmup", 0.0, 1.0),
+        ):
+            if not low <= getattr(self, name) < high:
+                raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)!r} (70 % is 0.7)")
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        for name in ("step_size", "tau", "v0", "v1", "sigma0"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        if not 0 <= self.final_step <= 1 or not 0 < self.prune_end <= 1:
+            raise ValueError(
+                f"final_step and prune_end are shares of the first step and of the run, got {self.final_step!r} "
+                f"and {self.prune_end!r}"
+            )
+        if self.samples < 0 or self.seed < 0:
+            raise ValueError(f"samples and seed must not be negative, got {self.samples!r} and {self.seed!r}")
+
+    @classmethod
+    def of(cls, method: str, **changes: Any) -> "Settings":
+        """The defaults of a method, with changes; None stands for the default."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        return replace(cls(method, **DEFAULTS.get(method, {})), **given)
+
+    @property
+    def bayesian(self) -> bool:
+        """Whether the method samples from a posterior."""
+        return self.method in BAYESIAN
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Settings":
+        """Settings from `as_json`."""
+        unknown = values.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise ValueError(f"unknown setting {sorted(unknown)[0]!r}: made by another version?")
+        return cls(**values)
+
+    def differences(self, other: "Settings") -> list[str]:
+        """Names of the settings in which two runs differ."""
+        mine, theirs = self.as_json(), other.as_json()
+        return [name for name in mine if json.dumps(mine[name]) != json.dumps(theirs[name])]
+
+
+# By the search on validation data.
+DEFAULTS: dict[str, dict[str, Any]] = {}
+
+
+def make_network(spec: str, grid: Grid) -> nn.Module:
+    """The network that ``module:Class`` names, for a grid."""
+    module, colon, name = spec.partition(":")
+    if not colon or not module or not name:
+        raise ValueError(f"a network is named module:Class, such as {NETWORK}; got {spec!r}")
+    try:
+        made = getattr(importlib.import_module(module), name)(grid)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"there is no network {spec!r}: {error}") from error
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"{spec}(grid) gave {type(made).__name__}, not a torch.nn.Module")
+    return made

@@ -1,0 +1,191 @@
+"""Training a surrogate: a data set and settings in, a run folder out; the same call resumes."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin.batches import Batches
+from sparse_langevin.darcy.datasets import DarcyData
+from sparse_langevin.darcy.errors import e1, e2
+from sparse_langevin.darcy.network import Surrogate
+from sparse_langevin.darcy.tensors import Normalisation
+from sparse_langevin.likelihoods import GaussianLikelihood
+from sparse_langevin.posterior import PosteriorBank
+from sparse_langevin.preconditioners import Identity, RMSprop
+from sparse_langevin.priors import GaussianPrior, SpikeSlab
+from sparse_langevin.pruning import Pruning
+from sparse_langevin.sampler import Sampler
+from sparse_langevin.schedules import Cosine
+from sparse_langevin.surrogates.adam import Adam
+from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate
+from sparse_langevin.surrogates.settings import Settings
+from sparse_langevin.training import fit
+
+CURVE_POINTS = 50  # evaluations in a run, at most one an epoch
+
+
+def train(
+    settings: Settings,
+    data: DarcyData,
+    run: str | Path,
+    *,
+    save_every: int = 5,
+    progress: bool | None = None,
+) -> SurrogateRun:
+    """Train a surrogate, or go on with a run that was begun.
+
+    Parameters
+    ----------
+    settings
+        Method, sparsity, seed, length, ...
+    data
+        A finished data set; its training part is used, its test part only watched.
+    run
+        The run's folder. The same call with the same folder resumes; other settings or other data are an error.
+    save_every
+        Epochs between checkpoints.
+    progress
+        Show a progress bar; by default only on a terminal.
+    """
+    place = SurrogateRun.begin(run, settings, data)
+    if place.finished:
+        return place
+    task = _Task(settings, data)
+    surrogate = empty_surrogate(settings, data.grid)
+    for name, value in vars(task.normalisation).items():
+        surrogate.get_buffer(name).copy_(value)
+    batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.seed)
+    steps = settings.epochs * len(batches)
+    chain = make_chain(settings, surrogate, rows=len(task.training[0]), steps=steps)
+    watch = max(1, -(-settings.epochs // CURVE_POINTS))
+    fit(
+        chain,
+        batches,
+        epochs=settings.epochs,
+        evaluate=_with_clock(task.watch, place, watch),
+        evaluate_every=watch * len(batches),
+        bank=_bank(settings, place, steps),
+        run=place.path,
+        save_every=save_every * len(batches),
+        progress=progress,
+    )
+    place.finish(surrogate, _result(chain, settings, place))
+    return place
+
+
+def make_chain(settings: Settings, model: nn.Module, *, rows: int, steps: int) -> Sampler | Adam:
+    """The sampler, or the optimiser, that the settings describe."""
+    first, last = settings.step_size, settings.final_step * settings.step_size
+    size = Cosine(first, steps, final=last, warmup=round(settings.warmup * steps))
+    pruning = None
+    if settings.sparsity:
+        pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps)))
+    sparse = sparse_layers(model)
+    if settings.method == "adam":
+        return Adam(model, step_size=size, sparse=sparse, pruning=pruning)
+    dense = GaussianPrior(settings.sigma0)
+    # A network must start in the slab: while its weights are small, a learned delta would send all into the spike.
+    slab = SpikeSlab(v0=settings.v0, v1=settings.v1, b=1.0, delta=0.99)
+    return Sampler(
+        model,
+        GaussianLikelihood(),
+        num_data=rows,
+        step_size=size,
+        preconditioner=RMSprop() if settings.method.startswith("p") else Identity(),
+        prior=slab if settings.method.endswith("-sa") else dense,
+        dense_prior=dense,
+        tau=settings.tau,
+        seed=settings.seed,
+        sparse=sparse,
+        pruning=pruning,
+    )
+
+
+def sparse_layers(model: nn.Module) -> list[str] | None:
+    """The layers that the network itself names in ``SPARSE``; None, for all weights, if it names none."""
+    network = model.network if isinstance(model, Surrogate) else model
+    names = getattr(network, "SPARSE", None)
+    prefix = "network." if isinstance(model, Surrogate) else ""
+    return [prefix + name for name in names] if names is not None else None
+
+
+class _Task:
+    """The data of a run: normalised training tensors, and what is watched while it runs."""
+
+    def __init__(self, settings: Settings, data: DarcyData) -> None:
+        kappa, velocity = (torch.from_numpy(data.array(name, "train")) for name in ("kappa", "velocity"))
+        held = round(settings.validation * len(kappa))
+        if len(kappa) - held < 1:
+            raise ValueError(f"{data.folder} has {len(kappa)} training samples, and none are left to train on")
+        self.grid = data.grid
+        self.normalisation = maps = Normalisation.of(kappa[held:], velocity[held:])
+        self.training = (maps.encode_kappa(kappa[held:]).float(), maps.encode_velocity(velocity[held:]).float())
+        if not held:
+            kappa, velocity = (torch.from_numpy(data.array(name, "test")) for name in ("kappa", "velocity"))
+        else:
+            kappa, velocity = kappa[:held], velocity[:held]
+        self.kappa, self.velocity = kappa, velocity
+
+    def watch(self, model: nn.Module) -> dict[str, float]:
+        """Errors in percent on the part that is set apart, or on the test part."""
+        if not len(self.kappa):
+            return {}
+        assert isinstance(model, Surrogate)
+        inputs = self.normalisation.encode_kappa(self.kappa).float()
+        parts = [self.normalisation.decode_velocity(model(part)) for part in torch.split(inputs, 100)]
+        predicted: Tensor = torch.cat(parts)
+        first, second = e1(self.grid, predicted, self.velocity), e2(self.grid, predicted, self.velocity, self.kappa)
+        return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
+
+
+def _with_clock(
+    watch: Callable[[nn.Module], Mapping[str, float]], place: SurrogateRun, every: int
+) -> Callable[[nn.Module], dict[str, float]]:
+    """Add epoch and seconds of training to each record; a run that resumes counts on from where it was."""
+    last = time.perf_counter()
+
+    def watched(model: nn.Module) -> dict[str, float]:
+        nonlocal last
+        values = dict(watch(model))
+        history, now = place.history(), time.perf_counter()
+        before = history[-1] if history else {"epoch": 0, "seconds": 0.0}
+        values["epoch"] = min(before["epoch"] + every, place.settings.epochs)
+        values["seconds"] = round(before["seconds"] + now - last, 3)
+        last = now
+        return values
+
+    return watched
+
+
+def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank | None:
+    if not settings.samples or not settings.bayesian:
+        return None
+    burn_in = round(settings.burn_in * steps)
+    thin = max(1, (steps - burn_in) // settings.samples)
+    return PosteriorBank(thin=thin, burn_in=steps - thin * settings.samples, folder=place.path / SAMPLES)
+
+
+def _result(chain: Sampler | Adam, settings: Settings, place: SurrogateRun) -> dict[str, object]:
+    """Counts and costs of a finished run."""
+    layers = {b.name: (b.size, b.size - int(chain.flat.vector[b.span].count_nonzero())) for b in chain.flat.blocks}
+    sparse = {name: layers[name] for name in (b.name for b in chain.flat.blocks if b.sparse)}
+    inclusion = {}
+    if isinstance(chain, Sampler) and chain.delta:
+        bins = torch.linspace(0, 1, 21)
+        inclusion = {
+            n: torch.histogram(r.flatten().cpu(), bins)[0].int().tolist() for n, r in chain.inclusion().items()
+        }
+    return {
+        "parameters": chain.flat.size,
+        "sparse_parameters": sum(size for size, _ in sparse.values()),
+        "zeros": sum(zeros for _, zeros in sparse.values()),
+        "layers": {name: {"size": size, "zeros": zeros} for name, (size, zeros) in sparse.items()},
+        "epochs": settings.epochs,
+        "steps": chain.steps,
+        "seconds": place.history()[-1]["seconds"],
+        "sigma": chain.sigma if isinstance(chain, Sampler) else None,
+        "inclusion": inclusion,
+    }
