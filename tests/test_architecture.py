@@ -19,6 +19,7 @@ LAYERS = [
     {"linear"},
     {"estimators"},
     {"training", "selection"},
+    {"surrogates"},
     {"experiments"},
     {"cli"},
 ]

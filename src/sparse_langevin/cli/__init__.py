@@ -10,6 +10,7 @@ import typer
 
 from sparse_langevin.checkpoint import CheckpointError
 from sparse_langevin.cli import data, surrogate
+from sparse_langevin.cli.demo import demo
 from sparse_langevin.cli.reproduce import reproduce
 from sparse_langevin.cli.select import select
 from sparse_langevin.interrupts import Interrupted
@@ -27,7 +28,7 @@ app.command("import")(data.import_arrays)
 app.command("info")(data.info)
 app.command("show")(data.show)
 app.command("convert")(data.convert)
-for _command in (surrogate.train, surrogate.evaluate, surrogate.predict, surrogate.report, select):
+for _command in (demo, surrogate.train, surrogate.evaluate, surrogate.predict, surrogate.report, select):
     app.command(_command.__name__)(_command)
 app.add_typer(reproduce, name="reproduce")
 

@@ -1,5 +1,6 @@
 """Commands that repeat the paper's experiments."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Any, Literal
@@ -90,6 +91,17 @@ def channels(
     _surrogates("channels", scale, only, out, workers, image)
 
 
+@reproduce.command()
+def search(
+    out: Annotated[Path, typer.Option(help="Folder of the search.")] = Path("results/search"), workers: Cells = 2
+) -> None:
+    """The search behind the defaults of 'train': short runs judged on validation data."""
+    from sparse_langevin.experiments.darcy_search import search_cells, search_table
+
+    records = _run_cells(search_cells(), out, "search", workers, None)
+    _print_page_table(search_table(records))
+
+
 def _surrogates(
     study: Literal["kle", "channels"],
     scale: Literal["small", "paper"],
@@ -99,35 +111,48 @@ def _surrogates(
     image: Path | None,
 ) -> None:
     """Run the cells that are missing, and write what is finished."""
-    from sparse_langevin.experiments import darcy_study
     from sparse_langevin.experiments.darcy_cells import cells
     from sparse_langevin.experiments.darcy_report import main_table, publish
 
     folder = out or Path("results" if scale == "paper" else "runs") / study
-    place = darcy_study.Place(folder, scale, image)
     chosen = [c for c in cells(study, scale, only or ()) if c.field.kind != "image" or image is not None]
     if not chosen:
         raise ValueError("every cell that was asked for is cut from an image: give it with --image FILE")
-    total = sum(cell.settings.epochs for cell in chosen)
+    command = f"sparse-langevin reproduce {study} --scale {scale}" + (" --image FILE" if image else "")
+    try:
+        records = _run_cells(chosen, folder, scale, workers, image)
+    finally:
+        page = publish(study, folder, command)
+    _print_page_table(main_table(study, records))
+    print(f"table: {folder / 'table.json'}\nreport: {page}")
+
+
+def _run_cells(
+    cells: Sequence[Any], folder: Path, scale: Literal["small", "paper", "search"], workers: int, image: Path | None
+) -> list[dict[str, Any]]:
+    """Train what is missing, with a bar over the epochs of all cells."""
+    from sparse_langevin.experiments import darcy_study
+
+    total = sum(cell.settings.epochs for cell in cells)
     with progress_bar(total, None, "epoch") as advance, deferred_signals(SIGINT, SIGTERM) as pending:
         records = darcy_study.run(
-            chosen,
-            place,
+            cells,
+            darcy_study.Place(folder, scale, image),
             workers=workers,
             progress=lambda epochs, text: advance(int(epochs), text),
             stop=lambda: pending() is not None,
         )
-        number = pending()
-    command = f"sparse-langevin reproduce {study} --scale {scale}" + (" --image FILE" if image else "")
-    page = publish(study, folder, command)
-    if number is not None:
-        raise Interrupted(number, len(records), "cell", folder)
-    found = main_table(study, records)
-    table = Table(*found.columns, title=found.caption)
-    for row in found.cells():
+        if (number := pending()) is not None:
+            raise Interrupted(number, len(records), "cell", folder)
+    return records
+
+
+def _print_page_table(page: Any) -> None:
+    """A table of a report, on the terminal."""
+    table = Table(*page.columns, title=page.caption)
+    for row in page.cells():
         table.add_row(*(cell.text for cell in row))
     Console().print(table)
-    print(f"table: {folder / darcy_study.TABLE}\nreport: {page}")
 
 
 def _print_table(rows: list[dict[str, Any]], title: str) -> None:

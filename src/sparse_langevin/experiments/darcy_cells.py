@@ -10,7 +10,7 @@ from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.surrogates.settings import Settings
 
 Study = Literal["kle", "channels"]
-Scale = Literal["small", "paper"]
+Scale = Literal["small", "paper", "search"]
 KAPPA_0 = 6.0  # our choice: the paper does not say its value
 
 # e1 and e2 in percent, as printed, by (field, method, sparsity).
@@ -59,8 +59,10 @@ class Field:
         """The data set of this field at a scale."""
         samples, share = (1500, 2 / 15) if self.kind == "kle" else (3000, 0.2)
         cells = 50
+        if scale != "paper":
+            cells = 25
         if scale == "small":
-            samples, cells = 300, 25
+            samples = 300
         settings = dict(self.settings)
         if self.kind == "image":
             if image is None:
@@ -103,13 +105,16 @@ SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.
 class Cell:
     """One training run of a study."""
 
-    study: Study
+    study: str
     field: Field
     settings: Settings
+    label: str = ""
 
     @property
     def name(self) -> str:
         """Identifies the cell within its study, also as a folder."""
+        if self.label:
+            return self.label
         share = f"-{self.settings.sparsity:.0%}".rstrip("%") if self.settings.sparsity else ""
         return f"{self.field.name}-{self.settings.method}{share}-seed{self.settings.seed}"
 

@@ -137,10 +137,14 @@ def _work(cell: Cell, place: Place) -> None:
     torch.set_num_threads(1)
     try:
         finished = train(cell.settings, DarcyData(place.data(cell.field)), place.run(cell), progress=False)
-        judged = judge(finished)
         curve = [[r["epoch"], r["e1"], r["seconds"]] for r in finished.history()]
-        write_atomically(place.figure(cell), _picture(judged))
-        content = {"record": _record(cell, judged), "curve": curve}
+        if cell.settings.validation:
+            errors = {name: finished.history()[-1][name] for name in ("e1", "e2")}
+        else:
+            judged = judge(finished)
+            write_atomically(place.figure(cell), _picture(judged))
+            errors = _errors(cell, judged)
+        content = {"record": _record(cell, finished, errors), "curve": curve}
         write_atomically(place.made(cell), json.dumps(content).encode())
     except Exception:
         place.made(cell).with_suffix(".error").write_text(traceback.format_exc())
@@ -163,17 +167,26 @@ def _enter(cell: Cell, place: Place, process: BaseProcess) -> None:
     write_atomically(place.folder / TABLE, (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
 
 
-def _record(cell: Cell, judged: Judged) -> dict[str, Any]:
+def _record(cell: Cell, run: SurrogateRun, errors: dict[str, Any]) -> dict[str, Any]:
     """What the table keeps of a cell; errors in percent."""
-    result, settings = judged.run.result, cell.settings
-    best = judged.averaged or judged.last
-    return {
+    result, settings = run.result, cell.settings
+    counts = {name: result[name] for name in ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds")}
+    head = {
         "cell": cell.name,
         "study": cell.study,
         "field": cell.field.describe(),
         "method": settings.method,
         "sparsity": settings.sparsity,
         "seed": settings.seed,
+    }
+    tail = {"settings": settings.as_json(), "version": version("sparse-langevin"), "versions": run.versions}
+    return head | errors | counts | tail
+
+
+def _errors(cell: Cell, judged: Judged) -> dict[str, Any]:
+    """Errors on the test set: of the mean over the samples where there are some, and of the last sample."""
+    best = judged.averaged or judged.last
+    return {
         "e1": 100 * best.mean("e1"),
         "e2": 100 * best.mean("e2"),
         "e1_last": 100 * judged.last.mean("e1"),
@@ -183,15 +196,6 @@ def _record(cell: Cell, judged: Judged) -> dict[str, Any]:
         "baseline_e1": 100 * best.baseline_e1,
         "baseline_e2": 100 * best.baseline_e2,
         "paper": dict(zip(("e1", "e2"), cell.paper, strict=True)) if cell.paper else None,
-        "parameters": result["parameters"],
-        "sparse_parameters": result["sparse_parameters"],
-        "zeros": result["zeros"],
-        "sigma": result["sigma"],
-        "epochs": result["epochs"],
-        "seconds": result["seconds"],
-        "settings": settings.as_json(),
-        "version": version("sparse-langevin"),
-        "versions": judged.run.versions,
     }
 
 

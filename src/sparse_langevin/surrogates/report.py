@@ -141,7 +141,7 @@ def curves_figure(runs: Sequence[SurrogateRun], labels: Sequence[str] | None = N
             left.plot(epochs, [r["e1"] for r in history], label=label)
         right.plot(epochs, [r["loss"] for r in history], label=label)
     left.set(xlabel="epoch", ylabel="e1 in percent", yscale="log")
-    right.set(xlabel="epoch", ylabel="mean squared error on training data, normalised", yscale="log")
+    right.set(xlabel="epoch", ylabel="training loss, normalised MSE", yscale="log")
     for axis in (left, right):
         axis.grid(alpha=0.3, which="both")
         axis.legend()
@@ -220,7 +220,9 @@ def _inclusion_pictures(judged: Sequence[Judged]) -> list[Picture]:
             axis.stairs(np.array(values) / max(1, sum(values)), edges, fill=True)
             axis.set(title=name.removeprefix("network."), xlabel="inclusion probability", xlim=(0, 1))
         axes[0].set_ylabel("share of the weights")
-        pictures.append(Picture(png(figure), f"{one.name}: inclusion probabilities of the sparse layers' weights."))
+        pictures.append(
+            Picture(png(figure), f"{one.name}: inclusion probabilities of the sparse layers' weights, pruned ones too.")
+        )
     return pictures
 
 

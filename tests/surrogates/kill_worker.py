@@ -1,0 +1,25 @@
+"""A training run that kills itself: executed in a process of its own."""
+
+import os
+import signal
+
+import torch
+
+from sparse_langevin import training
+from sparse_langevin.darcy import DarcyData
+from sparse_langevin.surrogates import Settings
+from sparse_langevin.surrogates import train as train_module
+
+
+def run(settings, data, folder, kill_at=None):
+    """Train in ``folder``; die without warning after a step."""
+    torch.set_num_threads(1)
+    original = training._Loop._after
+
+    def after(self, info, last):
+        original(self, info, last)
+        if info.step == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    training._Loop._after = after
+    train_module(Settings.from_json(settings), DarcyData(data), folder, save_every=1, progress=False)

@@ -1,0 +1,117 @@
+"""The commands train, evaluate, predict and report, as a user runs them."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from sparse_langevin.checkpoint import checkpoints
+from sparse_langevin.darcy import Grid, Recipe, generate
+from sparse_langevin.surrogates import SurrogateRun
+from tests.surrogates.small import NETWORK
+from tests.test_cli_data import call, refused
+
+SHORT = ["--epochs", 3, "--batch-size", 8, "--samples", 2, "--network", NETWORK]
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """A finished run that a test may damage."""
+    shutil.copytree(finished.path, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_train_again_resumes_or_says_it_is_done(data, tmp_path):
+    arguments = ["train", "--data", data.folder, "--run", tmp_path / "run", "--sparsity", 0.7, *SHORT]
+    text = call(*arguments)
+    assert "last sample on test data: e1" in text and "in the sparse layers" in text
+    assert call(*arguments) == text
+    assert SurrogateRun.open(tmp_path / "run").settings.step_size > 0
+
+
+def test_validation_is_named(data, tmp_path):
+    text = call("train", "--data", data.folder, "--run", tmp_path / "run", "--validation", 0.2, *SHORT)
+    assert "last sample on validation data" in text
+
+
+def test_evaluate(data, finished, tmp_path):
+    text = call("evaluate", finished.path, "--out", tmp_path / "errors.csv")
+    assert "training" in text and "70.00" in text
+    rows = np.genfromtxt(tmp_path / "errors.csv", delimiter=",", names=True)
+    assert len(rows) == 10
+    mean = float(re.search(r"psgld-sa\s+│\s+([\d.]+)", text).group(1))
+    assert 100 * rows["e1"].mean() == pytest.approx(mean, abs=1e-3)
+
+
+def test_predict_takes_the_mean_over_samples(data, finished, tmp_path):
+    kappa = data.array("kappa", "test")
+    np.save(tmp_path / "kappa.npy", kappa)
+    call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "u.npz")
+    call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "last.npz", "--last")
+    with np.load(tmp_path / "u.npz") as file, np.load(tmp_path / "last.npz") as other:
+        found, last = dict(file), dict(other)
+    assert found["velocity"].shape == found["std"].shape == (10, data.grid.edges) and "std" not in last
+    surrogate, all_samples, weights = finished.surrogate(), [], []
+    maps = surrogate.normalisation
+    for sample in finished.bank():
+        surrogate.load_state_dict(surrogate.state_dict() | sample.parameters)
+        all_samples.append(surrogate.predict(maps.kappa_mean.new_tensor(kappa)).double().numpy())
+        weights.append(sample.weight)
+    mean = np.average(all_samples, axis=0, weights=weights)
+    std = np.sqrt(np.average((np.array(all_samples) - mean) ** 2, axis=0, weights=weights))
+    np.testing.assert_allclose(found["velocity"], mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-2, atol=1e-5)
+
+
+def test_report_is_one_file(finished, tmp_path):
+    call("report", finished.path, finished.path, "--out", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    for text in ("Learning curves", "Sparsity", "inclusion probabilities", "training mean", "seconds an epoch"):
+        assert text in page
+    assert page.count("data:image/png;base64,") == 1 + 2 * 2 + 2  # curves, two samples and one histogram a run
+    assert "http" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
+
+
+def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path, monkeypatch, capsys):
+    def error(*arguments):
+        text = refused(monkeypatch, capsys, *arguments)
+        assert text.startswith("error: ") and text.count("\n") == 1
+        return text
+
+    train = ["train", "--data", data.folder, "--run", tmp_path / "new", *SHORT]
+    assert "there is no method 'hmc'" in error(*train, "--method", "hmc")
+    assert "sparsity is a share in [0, 1), got 1.5" in error(*train, "--sparsity", 1.5)
+    assert "there is no data set" in error("train", "--data", tmp_path / "nothing", "--run", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert "was started with" in error("train", "--data", data.folder, "--run", finished.path, *SHORT)
+    assert "is not a run" in error("evaluate", tmp_path)
+
+    other = generate(Recipe("kle", 8, Grid(5, 5), {"terms": 3}, test_share=0.5), tmp_path / "other", workers=0)
+    assert "5 by 5 cells, but the network" in error("evaluate", finished.path, "--data", other.folder)
+    np.save(tmp_path / "small.npy", other.array("kappa"))
+    predict = ["predict", finished.path, "--out", tmp_path / "u.npz", "--input"]
+    assert "sample 0: kappa must have shape" in error(*predict, tmp_path / "small.npy")
+    negative = data.array("kappa")
+    negative[3, 2, 1] = -0.5
+    np.save(tmp_path / "negative.npy", negative)
+    assert "sample 3: kappa must be" in error(*predict, tmp_path / "negative.npy")
+    assert "there is no file" in error(*predict, tmp_path / "missing.npy")
+    assert not (tmp_path / "u.npz").exists()
+    assert "must end in .npz" in error("predict", finished.path, "--input", "x.npy", "--out", tmp_path / "u.txt")
+    (tmp_path / "there.html").write_text("mine")
+    assert "it exists" in error("report", finished.path, "--out", tmp_path / "there.html")
+    assert (tmp_path / "there.html").read_text() == "mine"
+    assert "samples 0 to 9, got 10" in error("report", finished.path, "--out", tmp_path / "r.html", "--sample", 10)
+
+    model = copy / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + b"x")
+    assert "does not match its SHA-256" in error("evaluate", copy)
+    (copy / "result.json").unlink()
+    assert "is not finished: the same train command" in error("evaluate", copy)
+    state = checkpoints(copy / "checkpoints")[-1] / "state.safetensors"
+    state.write_bytes(b"rubbish" + state.read_bytes()[7:])
+    settings = finished.settings
+    resume = ["train", "--data", data.folder, "--run", copy, "--sparsity", 0.7, "--network", NETWORK]
+    resume += ["--epochs", settings.epochs, "--batch-size", settings.batch_size, "--samples", settings.samples]
+    assert "is damaged" in error(*resume)

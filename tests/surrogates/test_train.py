@@ -1,0 +1,201 @@
+"""Training: what a finished run holds, and that it is the same however often it was interrupted."""
+
+import json
+import multiprocessing
+import random
+import re
+import signal
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune as torch_prune
+
+from sparse_langevin import GaussianPrior, Pruning, Sampler, SpikeSlab
+from sparse_langevin.darcy import DarcyData, Grid, Recipe, generate
+from sparse_langevin.surrogates import Settings, SurrogateRun, evaluate, train
+from sparse_langevin.surrogates.adam import Adam
+from sparse_langevin.surrogates.settings import METHODS
+from sparse_langevin.surrogates.train import make_chain
+from tests.surrogates import kill_worker
+from tests.surrogates.conftest import short
+from tests.surrogates.small import Small
+
+processes = multiprocessing.get_context("forkserver")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_exactly_the_target_share_of_zeros(method, data, tmp_path):
+    run = train(short(method, sparsity=0.7), data, tmp_path / "run", progress=False)
+    sizes = {"network.layers.1.weight": 48 * 20, "network.layers.3.weight": 20 * data.grid.edges}
+    assert {name: layer["size"] for name, layer in run.result["layers"].items()} == sizes
+    weights = dict(run.surrogate().named_parameters())
+    for name, size in sizes.items():
+        assert int((weights[name] == 0).sum()) == round(0.7 * size) == run.result["layers"][name]["zeros"]
+    assert run.result["zeros"] == sum(round(0.7 * size) for size in sizes.values())
+    assert not (weights["network.layers.1.bias"] == 0).any()
+
+
+def test_a_dense_run_has_no_zeros(data, tmp_path):
+    assert train(short("psgld"), data, tmp_path / "run", progress=False).result["zeros"] == 0
+
+
+def test_the_saved_model_predicts_what_the_history_says(data, finished):
+    """Normalisation travels with the weights: raw in, raw out."""
+    errors = evaluate(finished.surrogate().predict, data)
+    last = finished.history()[-1]
+    assert 100 * errors.mean("e1") == pytest.approx(last["e1"], rel=1e-5)
+    assert 100 * errors.mean("e2") == pytest.approx(last["e2"], rel=1e-5)
+    assert last["epoch"] == 4 and last["seconds"] > 0
+
+
+def test_training_beats_the_mean_predictor(data, tmp_path):
+    run = train(short("psgld", epochs=150, step_size=3e-3), data, tmp_path / "run", progress=False)
+    errors = evaluate(run.surrogate().predict, data)
+    assert errors.mean("e1") < 0.75 * errors.baseline_e1
+
+
+def test_a_finished_run_is_not_trained_again(data, finished):
+    before = {p: p.read_bytes() for p in finished.path.rglob("*") if p.is_file()}
+    again = train(finished.settings, data, finished.path, progress=False)
+    assert {p: p.read_bytes() for p in finished.path.rglob("*") if p.is_file()} == before
+    assert again.result == finished.result
+
+
+@pytest.mark.parametrize("method", ["psgld-sa", "adam"])
+def test_killed_ten_times_it_ends_with_the_same_record(method, data, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    settings = short(method, sparsity=0.5, epochs=12)
+    launch(settings, data, whole)
+    for step in sorted(random.Random(method).sample(range(1, 48), 10)):
+        assert launch(settings, data, killed, kill_at=step) == -signal.SIGKILL
+    assert launch(settings, data, killed) == 0
+    assert comparable(killed) == comparable(whole)
+
+
+def launch(settings, data, folder, **options):
+    process = processes.Process(
+        target=kill_worker.run, args=(settings.as_json(), str(data.folder), str(folder)), kwargs=options
+    )
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def comparable(folder):
+    """All that a run leaves, without the seconds it took."""
+    run = SurrogateRun.open(folder)
+    history = [{k: v for k, v in record.items() if k != "seconds"} for record in run.history()]
+    result = {k: v for k, v in run.result.items() if k != "seconds"}
+    samples = {p.name: p.read_bytes() for p in sorted((folder / "samples").glob("*"))}
+    return history, result, samples, (folder / "model.safetensors").read_bytes()
+
+
+def test_validation_data_are_not_trained_on(data, tmp_path):
+    """Changing the part that is set apart changes what is watched, and nothing else."""
+    other = tmp_path / "arrays.npz"
+    kappa, velocity = data.array("kappa"), data.array("velocity")
+    velocity[:6] *= 3.0  # the first 20 % of the 30 training samples
+    np.savez(other, kappa=kappa, velocity=velocity)
+    changed = generate(
+        Recipe("arrays", 40, data.grid, {"file": str(other)}, test_share=0.25), tmp_path / "changed", workers=0
+    )
+    runs = [
+        train(short(validation=0.2), d, tmp_path / f"run-{i}", progress=False) for i, d in enumerate((data, changed))
+    ]
+    assert runs[0].result["model_sha256"] == runs[1].result["model_sha256"]
+    assert runs[0].history()[-1]["e1"] != runs[1].history()[-1]["e1"]
+
+
+def test_settings_make_the_chain_they_describe():
+    grid = Grid(8, 6)
+    sampler = make_chain(short("psgld-sa", sparsity=0.5, v0=0.3, v1=2.0, sigma0=0.7), Small(grid), rows=30, steps=100)
+    assert isinstance(sampler, Sampler) and sampler.v is not None and sampler.num_data == 30
+    assert sampler.pruning == Pruning(0.5, end=50)
+    priors = sampler._priors
+    assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, b=1.0, delta=0.99)
+    assert priors["(dense)"] == GaussianPrior(0.7)
+    assert make_chain(short("sgld"), Small(grid), rows=30, steps=100).v is None
+
+
+def test_adam_is_torchs_adam():
+    torch.manual_seed(0)
+    mine, theirs = nn.Linear(5, 3), nn.Linear(5, 3)
+    theirs.load_state_dict(mine.state_dict())
+    chain, optimiser = Adam(mine, step_size=1e-2), torch.optim.Adam(theirs.parameters(), lr=1e-2)
+    for _ in range(20):
+        x, y = torch.randn(7, 5), torch.randn(7, 3)
+        chain.step((x, y))
+        optimiser.zero_grad()
+        nn.functional.mse_loss(theirs(x), y).backward()
+        optimiser.step()
+    for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_adam_prunes_as_torch_does():
+    torch.manual_seed(0)
+    model = nn.Linear(30, 20)
+    chain = Adam(model, step_size=1e-2, sparse=["weight"], pruning=Pruning(0.6, end=1))
+    x, y = torch.randn(50, 30), torch.randn(50, 20)
+    free = nn.Linear(30, 20)
+    free.load_state_dict(model.state_dict())
+    Adam(free, step_size=1e-2).step((x, y))
+    chain.step((x, y))
+    torch_prune.l1_unstructured(free, "weight", amount=0.6)
+    torch.testing.assert_close(model.weight, free.weight)
+    for _ in range(5):
+        chain.step((x, y))
+    assert int((model.weight == 0).sum()) == 360 and chain.sparsity == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "hmc"}, "there is no method 'hmc': choose one of sgld"),
+        ({"sparsity": 1.5}, "sparsity is a share in [0, 1), got 1.5"),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"step_size": -1.0}, "step_size must be positive, got -1.0"),
+        ({"prune_end": 0.0}, "prune_end"),
+        ({"samples": -1}, "samples and seed must not be negative"),
+        ({"network": "nothing"}, "a network is named module:Class"),
+        ({"network": "tests.surrogates.small:Missing"}, "there is no network"),
+        ({"network": "tests.surrogates.small:not_a_network"}, "not a torch.nn.Module"),
+        ({"validation": 0.99}, "none are left to train on"),
+    ],
+)
+def test_bad_settings(changes, message, data, tmp_path):
+    method = changes.pop("method", "psgld-sa")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        train(short(method, **changes), data, tmp_path / "run", progress=False)
+
+
+def test_a_folder_of_another_run_is_refused(data, finished, tmp_path):
+    before = (finished.path / "run.json").read_bytes()
+    with pytest.raises(ValueError, match=r"was started with sparsity = 0\.7, now it is 0\.5"):
+        train(short(sparsity=0.5), data, finished.path)
+    other = generate(Recipe("kle", 40, Grid(8, 6), {"terms": 5}, test_share=0.25), tmp_path / "other", workers=0)
+    with pytest.raises(ValueError, match="is another: use the same data"):
+        train(finished.settings, other, finished.path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(ValueError, match="is not a run of ours"):
+        train(short(), data, tmp_path / "mine")
+    assert (finished.path / "run.json").read_bytes() == before
+
+
+def test_settings_survive_json():
+    settings = short(sparsity=0.3)
+    assert Settings.from_json(json.loads(json.dumps(settings.as_json()))) == settings
+    with pytest.raises(ValueError, match="unknown setting 'colour'"):
+        Settings.from_json({"colour": "red"})
+
+
+def test_data_without_a_test_part(data, tmp_path):
+    recipe = Recipe("kle", 12, Grid(8, 6), {"terms": 4}, test_share=0.0)
+    alone = generate(recipe, tmp_path / "alone", workers=0)
+    run = train(short(), alone, tmp_path / "run", progress=False)
+    assert "e1" not in run.history()[-1]
+    with pytest.raises(ValueError, match="no samples in its test part"):
+        evaluate(run.surrogate().predict, DarcyData(alone.folder))
