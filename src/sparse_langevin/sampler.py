@@ -5,6 +5,7 @@ move every block, and then updates delta, sigma and the mask.
 """
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -159,6 +160,8 @@ class Sampler:
 
         self.steps = 0
         """Steps taken so far."""
+        self.gradient_seconds = 0.0
+        """Time spent on evaluating and differentiating the model."""
         self.sigma = float(self.likelihood.sigma)
         """Current noise level."""
         self.delta = {n: p.delta for n, p in self._priors.items() if isinstance(p, SpikeSlab)}
@@ -189,8 +192,10 @@ class Sampler:
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
         scalars = self._scalars(k)
+        begin = time.perf_counter()
         evaluation, scale, second = self._differentiate(data, k)
         loss = float(evaluation.loss)
+        self.gradient_seconds += time.perf_counter() - begin
         require_finite(self.flat, second, loss, data, k, squares=self.v is not None)
         sums = self._move(scalars, second, k)
         total = kernels.Sums(*map(sum, zip(*sums.values(), strict=True)))

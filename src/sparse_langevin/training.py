@@ -6,8 +6,9 @@ goes on where it stopped, bit for bit: data order, noise, latent variables, mask
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any, Protocol, TypeVar
@@ -41,6 +42,7 @@ class Chain(Protocol):
     pruning: Pruning | None
     chain: int
     steps: int
+    gradient_seconds: float
 
     def step(self, *batch: Any) -> Info:
         """Take one step on a batch."""
@@ -72,6 +74,7 @@ def fit(
     run: str | Path | None = None,
     save_every: int = 1000,
     progress: bool | None = None,
+    profile: dict[str, float] | None = None,
 ) -> list[Record]:
     """Run a sampler over a loader.
 
@@ -99,6 +102,9 @@ def fit(
         Steps between checkpoints; there is always one at the end.
     progress
         Show a progress bar; by default only on a terminal.
+    profile
+        A dictionary to fill with the seconds that went into data, gradient, update, evaluation, samples and
+        checkpoints.
 
     Returns
     -------
@@ -114,6 +120,8 @@ def fit(
             loop.open(loop.folder)
         advance = stack.enter_context(progress_bar(loop.total, progress))
         loop.go(advance, stack.enter_context(deferred_signals(*held)))
+    if profile is not None:
+        profile |= loop.seconds
     return loop.history
 
 
@@ -143,6 +151,7 @@ class _Loop:
         self.batch = 0  # batches taken from the current epoch
         self.epoch_rng, self.rng = self._random_state(), self._random_state()
         self.losses: list[float] = [0.0, 0]  # sum and number since the last record
+        self.seconds = dict.fromkeys(("data", "gradient", "update", "evaluation", "samples", "checkpoints"), 0.0)
         self.history: list[Record] = []
         self.saved = -1
         self.folder = RunFolder(run, save_every) if run is not None else None
@@ -161,9 +170,18 @@ class _Loop:
 
     def go(self, advance: Callable[[int, str], None], pending: Callable[[], int | None]) -> None:
         """Run to the end, or until a signal asks to stop."""
-        info = None
-        for batch in self._stream():
-            info = self.sampler.step(batch)
+        info, stream, end = None, self._stream(), object()
+        while True:
+            with self._timed("data"):
+                batch = next(stream, end)
+            if batch is end:
+                break
+            gradient = self.sampler.gradient_seconds
+            with self._timed("update"):
+                info = self.sampler.step(batch)
+            gradient = self.sampler.gradient_seconds - gradient
+            self.seconds["gradient"] += gradient
+            self.seconds["update"] -= gradient
             last = self.total is not None and self.done >= self.total
             self._after(info, last)
             advance(self.done, _describe(info))
@@ -222,7 +240,8 @@ class _Loop:
         self.losses[0] += info.loss
         self.losses[1] += 1
         if self.bank is not None and isinstance(self.sampler, Sampler):
-            self.bank.collect(self.sampler, info)
+            with self._timed("samples"):
+                self.bank.collect(self.sampler, info)
         for callback in self.callbacks:
             callback(self.sampler, info)
         if last or (self.evaluate_every and self.done % self.evaluate_every == 0):
@@ -243,7 +262,7 @@ class _Loop:
             self.folder.append(record)
 
     def _evaluated(self, evaluate: Evaluate, taken: set[str]) -> Record:
-        with evaluating(self.sampler.model):
+        with self._timed("evaluation"), evaluating(self.sampler.model):
             values = evaluate(self.sampler.model)
         if not isinstance(values, Mapping) or taken & values.keys():
             raise TypeError(
@@ -292,8 +311,15 @@ class _Loop:
             "losses": self.losses,
             "samples": self.bank.count(self.sampler.chain) if self.bank is not None else 0,
         }
-        self.folder.save(self.sampler.steps, self.begin, tensors, meta)
+        with self._timed("checkpoints"):
+            self.folder.save(self.sampler.steps, self.begin, tensors, meta)
         self.saved = self.sampler.steps
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self.seconds[name] += time.perf_counter() - begin
 
     def _settings(self) -> dict[str, str]:
         loader = (

@@ -39,15 +39,18 @@ def train(
         float | None, typer.Option(help="Share of the training data to set apart and watch instead of the test data.")
     ] = None,
     network: Annotated[str | None, typer.Option(help="module:Class of your own network, called with the grid.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")] = False,
 ) -> None:
     """Train a sparse Bayesian surrogate; options without a value have the method's default."""
     from sparse_langevin.darcy.datasets import DarcyData
     from sparse_langevin.surrogates import Settings
     from sparse_langevin.surrogates import train as train_surrogate
 
-    given = locals()
+    given, seconds = locals(), dict[str, float]()
     changes = {f.name: given[f.name] for f in fields(Settings) if f.name != "method"}
-    place = train_surrogate(Settings.of(method, **changes), DarcyData(data), run)
+    place = train_surrogate(Settings.of(method, **changes), DarcyData(data), run, profile=seconds)
+    if profile and seconds:
+        _print_profile(seconds)
     result = place.result
     line = f"{result['parameters']:,} parameters, {result['zeros']:,} zeros of {result['sparse_parameters']:,}"
     print(f"{line} in the sparse layers; {result['epochs']} epochs in {result['seconds'] / 60:.1f} minutes")
@@ -55,6 +58,15 @@ def train(
         part = "validation data" if place.settings.validation else "test data"
         print(f"last sample on {part}: e1 {last['e1']:.3f} %, e2 {last['e2']:.3f} %")
     print(f"{run}\nnext: sparse-langevin report {run} --out report.html")
+
+
+def _print_profile(seconds: dict[str, float]) -> None:
+    """Where the time went, the longest first."""
+    total = sum(seconds.values())
+    table = Table("", "seconds", "share", title="where the time went")
+    for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
+        table.add_row(name, f"{value:.2f}", f"{value / total:.1%}")
+    Console().print(table)
 
 
 def evaluate(

@@ -4,6 +4,7 @@ With a pruning plan it is gradual magnitude pruning: the same schedule as the sa
 """
 
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ class Adam:
         sparse: SparseChoice = None,
         pruning: Pruning | None = None,
     ) -> None:
-        self.model, self.pruning, self.steps = model, pruning, 0
+        self.model, self.pruning, self.steps, self.gradient_seconds = model, pruning, 0, 0.0
         self.flat = FlatParameters(model, sparse)
         self._step_size = as_schedule(step_size, "step_size")
         self._optimiser = torch.optim.Adam(self.flat.parameters, lr=1.0, fused=True)
@@ -60,9 +61,11 @@ class Adam:
         k = self.steps + 1
         size = value_at(self._step_size, k, "step_size")
         self._optimiser.param_groups[0]["lr"] = size
+        begin = time.perf_counter()
         loss = functional.mse_loss(self.model(inputs), targets)
         self._optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        self.gradient_seconds += time.perf_counter() - begin
         self._optimiser.step()
         with torch.no_grad():
             sparse = self.flat.vector[self.flat.sparse_start :]

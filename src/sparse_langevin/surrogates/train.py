@@ -34,6 +34,7 @@ def train(
     *,
     save_every: int = 5,
     progress: bool | None = None,
+    profile: dict[str, float] | None = None,
 ) -> SurrogateRun:
     """Train a surrogate, or go on with a run that was begun.
 
@@ -47,8 +48,8 @@ def train(
         The run's folder. The same call with the same folder resumes; other settings or other data are an error.
     save_every
         Epochs between checkpoints.
-    progress
-        Show a progress bar; by default only on a terminal.
+    progress, profile
+        As in `fit`: a bar, and a dictionary to fill with where the time went.
     """
     place = SurrogateRun.begin(run, settings, data)
     if place.finished:
@@ -71,6 +72,7 @@ def train(
         run=place.path,
         save_every=save_every * len(batches),
         progress=progress,
+        profile=profile,
     )
     place.finish(surrogate, _result(chain, settings, place))
     return place
@@ -163,9 +165,10 @@ def _with_clock(
 def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank | None:
     if not settings.samples or not settings.bayesian:
         return None
-    burn_in = round(settings.burn_in * steps)
-    thin = max(1, (steps - burn_in) // settings.samples)
-    return PosteriorBank(thin=thin, burn_in=steps - thin * settings.samples, folder=place.path / SAMPLES)
+    left = steps - min(round(settings.burn_in * steps), steps - 1)
+    count = min(settings.samples, left)
+    thin = left // count
+    return PosteriorBank(thin=thin, burn_in=steps - thin * count, folder=place.path / SAMPLES)
 
 
 def _result(chain: Sampler | Adam, settings: Settings, place: SurrogateRun) -> dict[str, object]:

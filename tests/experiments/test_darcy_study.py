@@ -1,0 +1,170 @@
+"""The surrogate studies: which cells there are, that they resume, and what their table and page say."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from sparse_langevin.experiments import darcy_study
+from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER, Field, cells
+from sparse_langevin.experiments.darcy_report import claims_table, main_table, publish
+from sparse_langevin.experiments.darcy_search import VARIATIONS, search_cells, search_table
+from tests.surrogates.small import NETWORK
+
+FIELD = FIELDS["kle"][0]
+
+
+def tiny(name, **changes):
+    """A cell of the KLE study, made small."""
+    (cell,) = cells("kle", "small", [name])
+    changes = {"epochs": 4, "samples": 2, "network": NETWORK} | changes
+    return replace(cell, settings=replace(cell.settings, **changes))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    original = Field.recipe
+
+    def recipe(self, scale, image):
+        made = original(self, scale, image)
+        return replace(made, samples=30, grid=replace(made.grid, nx=8, ny=6), settings=made.settings | {"terms": 4})
+
+    monkeypatch.setattr(Field, "recipe", recipe)
+    return darcy_study.Place(tmp_path / "study", "small")
+
+
+def test_every_cell_of_the_papers_tables_is_there():
+    for study in ("kle", "channels"):
+        there = {(c.field.name, c.settings.method, c.settings.sparsity) for c in cells(study, "paper")}
+        assert {key for key in PAPER if (key[0] == "channels") == (study == "channels")} <= there
+        for field in FIELDS[study]:
+            assert {(field.name, "psgld", 0.0), (field.name, "psgld-sa", 0.7), (field.name, "sgld-sa", 0.7)} <= there
+            if not field.extra:
+                assert {(field.name, "adam", 0.0), (field.name, "adam", 0.7)} <= there
+    names = [c.name for c in cells("kle", "paper")]
+    assert len(names) == len(set(names)) == 3 * 8 + 2 * 8 + 2 * 3
+    assert len(cells("channels", "paper")) == 10 + 2 * 3
+    assert len(cells("kle", "small")) == 3 * 8 + 2 * 3
+
+
+def test_unknown_cells_are_refused():
+    with pytest.raises(ValueError, match="no cell's name contains nothing; there are kle32-psgld-sa-70-seed0"):
+        cells("kle", "small", ["nothing"])
+
+
+def test_fields_are_what_the_records_say():
+    exponential = next(f for f in FIELDS["kle"] if f.name == "exponential128")
+    assert exponential.describe() == {
+        "name": "exponential128",
+        "kind": "kle",
+        "kernel": "exponential",
+        "terms": 128,
+        "mode": "affine",
+        "kappa_0": 6.0,
+    }
+    recipe = exponential.recipe("paper", None)
+    assert (recipe.samples, recipe.first_test, recipe.grid.nx) == (1500, 1300, 50)
+    image = FIELDS["channels"][0]
+    with pytest.raises(ValueError, match="give it with --image"):
+        image.recipe("paper", None)
+
+
+def test_two_cells_at_a_time(place):
+    todo = [tiny("kle32-psgld-sa-70"), tiny("kle32-adam-70")]
+    told = []
+    records = darcy_study.run(todo, place, progress=lambda epochs, text: told.append(epochs))
+    assert [r["cell"] for r in records] == ["kle32-adam-70-seed0", "kle32-psgld-sa-70-seed0"]
+    mine = records[1]
+    wanted = {"study", "field", "method", "sparsity", "seed", "e1", "e2", "baseline_e1", "mass_residual"}
+    assert wanted | {"parameters", "zeros", "epochs", "seconds", "version"} <= mine.keys()
+    assert mine["paper"] == {"e1": 0.58, "e2": 0.51} and records[0]["paper"] is None
+    assert mine["zeros"] == sum(round(0.7 * size) for size in (48 * 20, 20 * 110))
+    assert mine["samples"] == 2 and records[0]["samples"] == 0 and records[0]["e1"] == records[0]["e1_last"]
+    assert told == sorted(told) and told[-1] == 8
+    before = (place.folder / "table.json").read_bytes()
+    darcy_study.run(todo, place)  # nothing is made again
+    assert (place.folder / "table.json").read_bytes() == before
+    page = publish("kle", place.folder, "sparse-langevin reproduce kle").read_text()
+    assert "0.58 / 0.51" in page and page.count("data:image/png;base64,") == 2  # curves, one prediction
+
+
+def test_a_stopped_study_goes_on_to_the_same_table(place, tmp_path):
+    todo = [tiny("kle32-psgld-sa-70", epochs=40)]
+    whole = darcy_study.run(todo, place, workers=1)
+    other = darcy_study.Place(tmp_path / "other", "small")
+    begun = other.run(todo[0]) / "checkpoints"
+    stops = 0
+    while not darcy_study.records(other.folder):
+        asked = []
+
+        def stop():
+            asked.append(1)
+            return begun.exists() and len(asked) > 2
+
+        darcy_study.run(todo, other, workers=1, stop=stop if stops < 2 else lambda: False)
+        stops += 1
+    assert stops > 1
+    again = darcy_study.records(other.folder)
+    for record in (*whole, *again):
+        record.pop("seconds")
+    assert again == whole
+
+
+def test_a_cell_that_fails_says_why(place):
+    with pytest.raises(ValueError, match=r"cell kle32-psgld-seed0 failed: .*there is no network"):
+        darcy_study.run([tiny("kle32-psgld-seed0", network="no.such:Network")], place, workers=1)
+
+
+def record(field, method, sparsity, e1, seed=0, paper=None):
+    name = f"{field}-{method}-{sparsity}-{seed}"
+    return {
+        "cell": name,
+        "field": {"name": field},
+        "method": method,
+        "sparsity": sparsity,
+        "seed": seed,
+        "e1": e1,
+        "e2": e1 / 2,
+        "baseline_e1": 16.0,
+        "paper": paper,
+    }
+
+
+def test_claims_are_judged_from_the_records():
+    found = [
+        record("kle32", "psgld", 0.0, 0.80),
+        record("kle32", "psgld", 0.0, 0.60, seed=1),
+        record("kle32", "sgld", 0.0, 1.3),
+        record("kle32", "psgld-sa", 0.7, 0.73, paper={"e1": 0.58, "e2": 0.51}),
+        record("kle32", "sgld-sa", 0.7, 2.0),
+        record("kle32", "adam", 0.7, 0.73),
+    ]
+    rows = {row[1].text: (row[4].text, row[6].text) for row in claims_table("kle", found).cells()}
+    assert rows == {
+        "PSGLD-SA 70% no worse than PSGLD, within 5 %": ("1.04", "yes"),
+        "PSGLD-SA 70% at most half of SGLD-SA 70%": ("0.36", "yes"),
+        "PSGLD at most half of SGLD": ("0.54", "no"),
+        "PSGLD-SA 70% no worse than Adam with pruning to 70%": ("1.00", "yes"),
+        "PSGLD-SA 70% below the paper's number": ("1.26", "no"),
+    }
+    table = main_table("kle", found)
+    ours = dict(zip(table.columns, (c.text for c in table.cells()[0]), strict=True))
+    assert ours["PSGLD"] == "0.70 / 0.35 (0.60–0.80)" and ours["Adam"] == ""  # noqa: RUF001
+    assert ours["training mean"] == "16.0"
+
+
+def test_a_damaged_table_is_named(tmp_path):
+    (tmp_path / "table.json").write_text("[{")
+    with pytest.raises(ValueError, match=r"table\.json is not a file of this study"):
+        darcy_study.records(tmp_path)
+
+
+def test_the_search_never_sees_test_data(place):
+    everything = search_cells()
+    assert len({c.name for c in everything}) == len(everything) == sum(map(len, VARIATIONS.values()))
+    assert all(c.settings.validation == 0.1 and c.settings.samples == 0 for c in everything)
+    one = replace(everything[0], settings=replace(everything[0].settings, epochs=2, network=NETWORK))
+    found = darcy_study.run([one], place, workers=1)
+    assert "paper" not in found[0] and "baseline_e1" not in found[0]
+    assert search_table(found).rows[0][:2] == ("psgld", "default")
+    json.dumps(found)
