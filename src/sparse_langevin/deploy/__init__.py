@@ -1,0 +1,5 @@
+"""Deployment: sparse model files, sparse inference, ONNX."""
+
+from sparse_langevin.deploy.sparse_linear import SparseLinear, sparsify
+
+__all__ = ["SparseLinear", "sparsify"]
