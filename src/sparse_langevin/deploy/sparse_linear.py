@@ -56,7 +56,7 @@ class SparseLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        self._kernel: Any = _kernel()
+        panel = _kernel().PANEL
         weight = linear.weight.detach()
         if not weight.is_cpu or weight.dtype != torch.float32:
             raise ValueError(f"SparseLinear is for float32 on the CPU, got {weight.dtype} on {weight.device}")
@@ -64,7 +64,6 @@ class SparseLinear(nn.Module):
         self.has_bias = linear.bias is not None
         bias = linear.bias.detach().clone() if self.has_bias else torch.zeros(self.out_features)
         rows, columns = weight.nonzero(as_tuple=True)
-        panel = self._kernel.PANEL
         panels = max(1, math.ceil(self.in_features / panel))
         counts = torch.bincount(rows * panels + columns // panel, minlength=self.out_features * panels)
         ends = counts.cumsum(0).view(self.out_features, panels)
@@ -92,19 +91,20 @@ class SparseLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map x of shape (..., in_features) to x W' + bias."""
         self._check(x)
+        kernel = _kernel()
         flat = x.detach().reshape(-1, self.in_features).contiguous()
         out = torch.empty(len(flat), self.out_features)
         matrix = tuple(part.numpy() for part in (self.values, self.columns, self.cuts, self.bias))
         if len(flat) <= FEW:
             for sample, result in zip(flat.numpy(), out.numpy(), strict=True):
-                task = functools.partial(self._kernel.multiply_single, *matrix, sample, result)
+                task = functools.partial(kernel.multiply_single, *matrix, sample, result)
                 _in_pieces(task, self.out_features, len(self.values))
         else:
-            blocks = math.ceil(len(flat) / self._kernel.LANES)
+            blocks = math.ceil(len(flat) / kernel.LANES)
             # Memory of torch begins at a cache line, that of NumPy does not: a quarter of the time.
-            packed = torch.empty(blocks, self.in_features, self._kernel.LANES).numpy()
-            _in_pieces(functools.partial(self._kernel.pack, flat.numpy(), packed), self.in_features, packed.size)
-            task = functools.partial(self._kernel.multiply_packed, *matrix, packed, out.numpy())
+            packed = torch.empty(blocks, self.in_features, kernel.LANES).numpy()
+            _in_pieces(functools.partial(kernel.pack, flat.numpy(), packed), self.in_features, packed.size)
+            task = functools.partial(kernel.multiply_packed, *matrix, packed, out.numpy())
             _in_pieces(task, self.out_features, len(self.values) * blocks)
         return out.view(*x.shape[:-1], self.out_features)
 
@@ -148,6 +148,13 @@ def sparsify(model: nn.Module, *, min_zeros: float | None = None) -> nn.Module:
             if child in replaced:
                 setattr(parent, name, replaced[child])
     return replaced.get(result, result)
+
+
+def require_dense(model: nn.Module) -> None:
+    """Refuse a model that `sparsify` has made: only this process knows its layers."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, SparseLinear):
+            raise ValueError(f"{name or 'the model'!r} is a SparseLinear: give the dense model that sparsify was given")
 
 
 def _gains(layer: nn.Module, min_zeros: float | None) -> TypeGuard[nn.Linear]:
