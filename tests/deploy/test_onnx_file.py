@@ -58,6 +58,18 @@ def test_bad_input_is_refused(tmp_path):
         export_onnx(sparsify(nn.Linear(3, 2), min_zeros=0.0), torch.randn(2, 3), tmp_path / "m.onnx")
 
 
+class Fickle(nn.Module):
+    def forward(self, x):
+        return x + 1 if float(x.sum()) > 0 else x.view(2, -1)
+
+
+def test_a_model_that_cannot_be_exported_gives_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"^torch cannot turn this model into ONNX with any batch size: .+$") as caught:
+        export_onnx(Fickle(), torch.randn(2, 3), tmp_path / "m.onnx")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_extra_is_named_when_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r"pip install 'sparse-langevin\[deploy\]'"):

@@ -103,6 +103,13 @@ def test_copies_and_states_work():
     assert torch.equal(one(x), SparseLinear(second)(x))
 
 
+def test_inference_mode():
+    layer = linear(80, 60)
+    with torch.inference_mode():
+        x = torch.randn(4, 80)
+        assert torch.allclose(SparseLinear(layer)(x), layer(x), atol=1e-5)
+
+
 def test_wrong_input_is_refused():
     layer = SparseLinear(linear(8, 4))
     with pytest.raises(ValueError, match=r"must have 8 features, got shape \(2, 7\)"):

@@ -51,18 +51,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: boo
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise ImportError(f"export to ONNX needs an extra ({error}): pip install 'sparse-langevin[deploy]'") from error
-    with evaluating(model), _quiet():
-        program = torch.onnx.export(
-            model,
-            (example,),
-            dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
-            input_names=["input"],
-            output_names=["output"],
-            verbose=False,
-        )
-    assert program is not None  # it is None only for the exporter before this one
-    data = program.model_proto.SerializeToString()
+    data = _convert(model, example)
     session = onnxruntime.InferenceSession(data)
     difference, scale = 0.0, 0.0
     for batch in (example, example[:1]):
@@ -78,6 +67,26 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: boo
         )
     write_new(path, data, overwrite=overwrite)
     return difference
+
+
+def _convert(model: nn.Module, example: Tensor) -> bytes:
+    try:
+        with evaluating(model), _quiet():
+            program = torch.onnx.export(
+                model,
+                (example,),
+                dynamo=True,
+                dynamic_shapes=({0: torch.export.Dim("batch")},),
+                input_names=["input"],
+                output_names=["output"],
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        cause = str(error.__cause__ or error).strip().split("\n")[0]
+        raise ValueError(f"torch cannot turn this model into ONNX with any batch size: {cause}") from error
+    assert program is not None  # only the exporter before this one returns None
+    data: bytes = program.model_proto.SerializeToString()
+    return data
 
 
 @contextmanager

@@ -29,8 +29,9 @@ logger = logging.getLogger("sparse_langevin")
 class SparseLinear(nn.Module):
     """A linear layer that keeps and multiplies only its nonzero weights, on as many threads as torch uses.
 
-    The result equals that of the dense layer to rounding, and does not depend on the number of threads. There are
-    no gradients. The nonzeros are in float32, with columns of 16 bits where there are at most 65,536.
+    The result equals that of the dense layer to rounding, and does not depend on the number of threads; but zero times
+    infinity is left out, where the dense layer makes it NaN. There are no gradients. The nonzeros are in float32, with
+    columns of 16 bits where there are at most 65,536.
 
     Parameters
     ----------
