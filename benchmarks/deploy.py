@@ -5,6 +5,7 @@ convolutions and the layer that the paper leaves dense take their time, too.
 """
 
 import copy
+import functools
 import os
 import tempfile
 import warnings
@@ -25,6 +26,8 @@ from sparse_langevin.deploy import SparseLinear, export, export_onnx, sparsify
 ZEROS = 0.7
 DENSE, OURS, CSR, ONNX = "torch, dense", "sparse-langevin", "torch, CSR", "ONNX Runtime, dense"
 PLAIN = "dense safetensors"
+SHARES = (0.5, 0.6, 0.65, 0.8, 0.9)
+Contenders = dict[str, Callable[[Tensor], Any]]
 
 
 def records(figures: Path, quick: bool = False) -> list[Record]:
@@ -41,10 +44,25 @@ def records(figures: Path, quick: bool = False) -> list[Record]:
             for layer in (model.encode[6], model.decode[8]):
                 assert isinstance(layer, nn.Linear)
                 name = f"layer {layer.in_features} to {layer.out_features}, {ZEROS:.0%} zeros"
-                rows += times(name, layer, SparseLinear(layer), (layer.in_features,), batches, repeats, onnx)
-            rows += times(label, model, sparsify(model), (1, cells, cells), batches, repeats, onnx)
+                shape: tuple[int, ...] = (layer.in_features,)
+                rows += times(name, contenders(layer, SparseLinear(layer), shape, onnx), shape, batches, repeats)
+            shape = (1, cells, cells)
+            rows += times(label, contenders(model, sparsify(model), shape, onnx), shape, batches, repeats)
+        torch.set_num_threads(1)
+        rows += [row for share in SHARES for row in shares(share, quick)]
     finally:
         torch.set_num_threads(threads)
+    return rows
+
+
+def shares(zeros: float, quick: bool) -> list[Record]:
+    """A large and a smaller layer beside their dense selves on one thread: from where on `sparsify` gains."""
+    rows = []
+    for inputs, outputs in ((50, 40), (40, 50)) if quick else ((800, 5100), (2700, 800)):
+        layer = nn.Linear(inputs, outputs).requires_grad_(False)
+        layer.weight[torch.rand_like(layer.weight) < zeros] = 0
+        name = f"layer {inputs} to {outputs}, {zeros:.0%} zeros"
+        rows += times(name, {DENSE: layer, OURS: SparseLinear(layer)}, (inputs,), (1, 16, 64), 3 if quick else 20)
     return rows
 
 
@@ -68,30 +86,25 @@ def sizes(group: str, model: nn.Module) -> list[Record]:
     return [record(f"{group}: {name}", [size / 1e6], PLAIN, [len(plain) / 1e6], "MB") for name, size in found.items()]
 
 
+def contenders(dense: nn.Module, ours: nn.Module, shape: tuple[int, ...], onnx: bool) -> Contenders:
+    """All who can carry out the same layers."""
+    found: Contenders = {DENSE: dense, OURS: ours, CSR: csr(dense)}
+    return found | {ONNX: session(dense, shape)} if onnx else found
+
+
 def times(
-    group: str,
-    dense: nn.Module,
-    ours: nn.Module,
-    shape: tuple[int, ...],
-    batches: tuple[int, ...],
-    repeats: int,
-    onnx: bool,
+    group: str, calls: Contenders, shape: tuple[int, ...], batches: tuple[int, ...], repeats: int
 ) -> list[Record]:
     """All contenders at each batch size, on as many threads as torch uses."""
-    contenders: dict[str, Callable[[Tensor], Any]] = {DENSE: dense, OURS: ours, CSR: csr(dense)}
-    if onnx:
-        contenders[ONNX] = session(dense, shape)
-    count = torch.get_num_threads()
     rows = []
     for batch in batches:
         x = torch.randn(batch, *shape)
-        expected = dense(x)
-        calls = {}
-        for name, call in contenders.items():
+        expected = calls[DENSE](x)
+        for name, call in calls.items():
             assert torch.allclose(torch.as_tensor(call(x)), expected, rtol=1e-3, atol=1e-4), f"{name} is wrong"
-            calls[name] = lambda call=call, x=x: call(x)
-        seconds = measure(calls, repeats, calls=5 if batch == 1 else 1)
-        rows += compare(f"{group}, batch {batch}, threads {count}", seconds, DENSE)
+        turns = {name: functools.partial(call, x) for name, call in calls.items()}
+        seconds = measure(turns, repeats, calls=5 if batch == 1 else 1)
+        rows += compare(f"{group}, batch {batch}, threads {torch.get_num_threads()}", seconds, DENSE)
     return rows
 
 

@@ -103,6 +103,18 @@ def test_copies_and_states_work():
     assert torch.equal(one(x), SparseLinear(second)(x))
 
 
+def test_the_default_precision_does_not_matter():
+    layer, x = linear(80, 60, bias=False), torch.randn(4, 80)
+    torch.set_default_dtype(torch.float64)
+    try:
+        sparse = SparseLinear(layer)
+        results = [sparse(x), sparse(x[:1]), sparse.weight]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for result, expected in zip(results, (layer(x), layer(x[:1]), layer.weight), strict=True):
+        assert result.dtype == torch.float32 and torch.allclose(result, expected, atol=1e-5)
+
+
 def test_inference_mode():
     layer = linear(80, 60)
     with torch.inference_mode():

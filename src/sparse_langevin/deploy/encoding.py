@@ -78,7 +78,7 @@ def decode(name: str, layer: Layer, arrays: Mapping[str, Tensor]) -> Tensor:
     numbers = _restore(name, parts, size if layer.encoding == "dense" else layer.nonzeros, layer.values)
     if layer.encoding == "dense":
         return numbers.view(layer.shape)
-    dense = torch.zeros(size)
+    dense = numbers.new_zeros(size)
     dense[_places(name, layer, parts, size)] = numbers
     return dense.view(layer.shape)
 

@@ -63,7 +63,7 @@ class SparseLinear(nn.Module):
             raise ValueError(f"SparseLinear is for float32 on the CPU, got {weight.dtype} on {weight.device}")
         self.out_features, self.in_features = weight.shape
         self.has_bias = linear.bias is not None
-        bias = linear.bias.detach().clone() if self.has_bias else torch.zeros(self.out_features)
+        bias = linear.bias.detach().clone() if self.has_bias else weight.new_zeros(self.out_features)
         rows, columns = weight.nonzero(as_tuple=True)
         panels = max(1, math.ceil(self.in_features / panel))
         counts = torch.bincount(rows * panels + columns // panel, minlength=self.out_features * panels)
@@ -78,7 +78,7 @@ class SparseLinear(nn.Module):
     def weight(self) -> Tensor:
         """The dense weights, made anew; for code that looks at a layer's weights instead of calling it."""
         rows = torch.arange(self.out_features).repeat_interleave(self.cuts[:, -1] - self.cuts[:, 0])
-        dense = torch.zeros(self.out_features, self.in_features)
+        dense = self.values.new_zeros(self.out_features, self.in_features)
         dense[rows, self.columns.long()] = self.values
         return dense
 
@@ -93,8 +93,8 @@ class SparseLinear(nn.Module):
         """Map x of shape (..., in_features) to x W' + bias."""
         self._check(x)
         kernel = _kernel()
-        flat = x.detach().reshape(-1, self.in_features).contiguous()
-        out = torch.empty(len(flat), self.out_features)
+        flat = x.detach().reshape(math.prod(x.shape[:-1]), self.in_features).contiguous()
+        out = flat.new_empty(len(flat), self.out_features)
         matrix = tuple(part.numpy() for part in (self.values, self.columns, self.cuts, self.bias))
         if len(flat) <= FEW:
             for sample, result in zip(flat.numpy(), out.numpy(), strict=True):
@@ -103,7 +103,7 @@ class SparseLinear(nn.Module):
         else:
             blocks = math.ceil(len(flat) / kernel.LANES)
             # Memory of torch begins at a cache line, that of NumPy does not: a quarter of the time.
-            packed = torch.empty(blocks, self.in_features, kernel.LANES).numpy()
+            packed = flat.new_empty(blocks, self.in_features, kernel.LANES).numpy()
             _in_pieces(functools.partial(kernel.pack, flat.numpy(), packed), self.in_features, packed.size)
             task = functools.partial(kernel.multiply_packed, *matrix, packed, out.numpy())
             _in_pieces(task, self.out_features, len(self.values) * blocks)
