@@ -19,7 +19,7 @@ from benchmarks import page
 from benchmarks.interleaved import Record
 from sparse_langevin.files import write_atomically
 
-PARTS = ("update", "training", "linear", "darcy")
+PARTS = ("update", "training", "linear", "darcy", "deploy")
 DOCS = Path(__file__).parents[1] / "docs"
 
 

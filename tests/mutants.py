@@ -35,9 +35,11 @@ SUITE = [
 OWN_SUITES = {
     "darcy/": ["tests/darcy", "tests/test_cli_data.py"],
     "linear/": ["tests/linear", "tests/test_estimators.py"],
+    "deploy/": ["tests/deploy"],
     "posterior/diagnostics.py": ["tests/test_diagnostics.py"],
     "files.py": ["tests/darcy/test_vtk.py", "tests/test_cli_data.py"],
 }
+DEPLOY = "deploy/"
 KERNEL, SAMPLER, NATIVE = "kernels/reference.py", "sampler.py", "kernels/native.py"
 
 
@@ -188,6 +190,16 @@ FAULTS = [
         "return np.concatenate([chains[:, :half], chains[:, -half:]])",
         "return chains",
     ),
+    Fault("a panel of columns left out", DEPLOY + "sparse_kernel.py", "in range(cuts.shape[1] - 1):", "in range(1):"),
+    Fault(
+        "sums of a row not added up", DEPLOY + "sparse_kernel.py", "for other in others:", "for other in others[1:]:"
+    ),
+    Fault("a container that is not verified", DEPLOY + "model_file.py", "if sha256(data) !=", "if False and"),
+    Fault("a model replaced without asking", DEPLOY + "model_file.py", "overwrite=overwrite", "overwrite=True"),
+    Fault("stale weights left behind", DEPLOY + "model_file.py", "stale.unlink()", "pass"),
+    Fault("signs lost in packing", DEPLOY + "encoding.py", " | (bits >> 31 << 23)", ""),
+    Fault("a row of 65,536 in 16 bits", DEPLOY + "encoding.py", "MAX_COLUMNS = 2**16 - 1", "MAX_COLUMNS = 2**16"),
+    Fault("ONNX not compared", DEPLOY + "onnx_file.py", "if not difference <= TOLERANCE * scale:", "if False:"),
 ]
 
 

@@ -14,7 +14,7 @@ LAYERS = [
     {"likelihoods", "priors", "preconditioners", "pruning"},
     {"curvature", "checks", "health"},
     {"kernels"},
-    {"sampler"},
+    {"sampler", "deploy"},
     {"algorithms", "posterior"},
     {"linear"},
     {"estimators"},

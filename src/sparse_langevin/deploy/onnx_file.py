@@ -1,0 +1,103 @@
+"""A model as one ONNX file, with any batch size, checked against torch before it is written.
+
+ONNX has no sparse products: zeros are stored and multiplied like other numbers.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin.deploy.sparse_linear import require_dense
+from sparse_langevin.evaluation import evaluating
+from sparse_langevin.files import require_new, write_new
+
+TOLERANCE = 1e-4  # relative to the largest output: far above rounding, far below a layer that means something else
+
+
+def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: bool = False) -> float:
+    """Write a model to an ONNX file with the input ``input`` and the output ``output``.
+
+    ONNX Runtime and torch are compared on the example, and on its first sample alone, before anything is written.
+
+    Parameters
+    ----------
+    model
+        Takes one tensor and gives one. It is exported in eval mode.
+    example
+        An input with at least two samples; the first dimension is the batch and may have any size in the file.
+    path
+        The file.
+    overwrite
+        Whether a file that exists may be replaced.
+
+    Returns
+    -------
+    float
+        Largest absolute difference of the outputs of ONNX Runtime and torch.
+    """
+    path = Path(path)
+    require_new(path, overwrite=overwrite)
+    require_dense(model)
+    if example.dim() < 2 or len(example) < 2:
+        raise ValueError(f"the example must have at least two samples, got shape {tuple(example.shape)}")
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"export to ONNX needs an extra ({error}): pip install 'sparse-langevin[deploy]'") from error
+    data = _convert(model, example)
+    session = onnxruntime.InferenceSession(data)
+    difference, scale = 0.0, 0.0
+    for batch in (example, example[:1]):
+        with evaluating(model):
+            expected = model(batch).cpu()
+        (output,) = session.run(None, {"input": batch.cpu().numpy()})
+        difference = max(difference, float((torch.from_numpy(output) - expected).abs().max()))
+        scale = max(scale, float(expected.abs().max()))
+    if not difference <= TOLERANCE * scale:
+        raise ValueError(
+            f"ONNX Runtime and torch differ by {difference:g} for outputs up to {scale:g}: nothing was written. "
+            "The model has an operation that ONNX Runtime carries out differently."
+        )
+    write_new(path, data, overwrite=overwrite)
+    return difference
+
+
+def _convert(model: nn.Module, example: Tensor) -> bytes:
+    try:
+        with evaluating(model), _quiet():
+            program = torch.onnx.export(
+                model,
+                (example,),
+                dynamo=True,
+                dynamic_shapes=({0: torch.export.Dim("batch")},),
+                input_names=["input"],
+                output_names=["output"],
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        cause = str(error.__cause__ or error).strip().split("\n")[0]
+        raise ValueError(f"torch cannot turn this model into ONNX with any batch size: {cause}") from error
+    assert program is not None  # only the exporter before this one returns None
+    data: bytes = program.model_proto.SerializeToString()
+    return data
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's warnings about its own code, and about packages that the model does not use."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
