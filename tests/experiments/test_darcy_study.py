@@ -1,5 +1,6 @@
 """The surrogate studies: which cells there are, that they resume, and what their table and page say."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -95,13 +96,13 @@ def test_a_stopped_study_goes_on_to_the_same_table(place, tmp_path):
     begun = other.run(todo[0]) / "checkpoints"
     stops = 0
     while not darcy_study.records(other.folder):
-        asked = []
-
-        def stop():
-            asked.append(1)
-            return begun.exists() and len(asked) > 2
-
-        darcy_study.run(todo, other, workers=1, stop=stop if stops < 2 else lambda: False)
+        asked = itertools.count()
+        darcy_study.run(
+            todo,
+            other,
+            workers=1,
+            stop=lambda asked=asked, stops=stops: stops < 2 and begun.exists() and next(asked) > 1,
+        )
         stops += 1
     assert stops > 1
     again = darcy_study.records(other.folder)

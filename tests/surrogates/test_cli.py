@@ -115,3 +115,18 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     resume = ["train", "--data", data.folder, "--run", copy, "--sparsity", 0.7, "--network", NETWORK]
     resume += ["--epochs", settings.epochs, "--batch-size", settings.batch_size, "--samples", settings.samples]
     assert "is damaged" in error(*resume)
+
+
+def test_export_ships_the_last_sample(data, finished, tmp_path, monkeypatch, capsys):
+    text = call("export", finished.path, "--out", tmp_path / "small", "--onnx")
+    assert "of the" in text and (tmp_path / "small" / "network.onnx").exists()
+    assert float(re.search(r"ONNX Runtime differs from torch by at most (\S+)", text).group(1)) < 1e-5
+    np.save(tmp_path / "kappa.npy", data.array("kappa", "test"))
+    for folder, more, out in ((tmp_path / "small", [], "a.npz"), (finished.path, ["--last"], "b.npz")):
+        call("predict", folder, *more, "--input", tmp_path / "kappa.npy", "--out", tmp_path / out)
+    with np.load(tmp_path / "a.npz") as shipped, np.load(tmp_path / "b.npz") as last:
+        np.testing.assert_allclose(shipped["velocity"], last["velocity"], rtol=1e-5, atol=1e-6)
+    assert "it exists" in refused(monkeypatch, capsys, "export", finished.path, "--out", tmp_path / "small")
+    (tmp_path / "small" / "manifest.json").write_text("{}")
+    predict = ["predict", tmp_path / "small", "--input", tmp_path / "kappa.npy", "--out", tmp_path / "c.npz"]
+    assert "is damaged" in refused(monkeypatch, capsys, *predict)

@@ -28,7 +28,15 @@ app.command("import")(data.import_arrays)
 app.command("info")(data.info)
 app.command("show")(data.show)
 app.command("convert")(data.convert)
-for _command in (demo, surrogate.train, surrogate.evaluate, surrogate.predict, surrogate.report, select):
+for _command in (
+    demo,
+    surrogate.train,
+    surrogate.evaluate,
+    surrogate.predict,
+    surrogate.report,
+    surrogate.export,
+    select,
+):
     app.command(_command.__name__)(_command)
 app.add_typer(reproduce, name="reproduce")
 

@@ -3,7 +3,7 @@
 import io
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -97,7 +97,7 @@ def evaluate(
 
 
 def predict(
-    run: Run,
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or one that 'export' has made.")],
     input: Annotated[Path, typer.Option(help="kappa (samples, ny, nx): .npy, .npz or HDF5.")],
     out: Annotated[Path, typer.Option(help="Velocities to write: .npz.")],
     last: Annotated[bool, typer.Option("--last", help="Only the last posterior sample.")] = False,
@@ -107,17 +107,23 @@ def predict(
     import torch
 
     from sparse_langevin.darcy.imported import read_arrays
+    from sparse_langevin.deploy.model_file import MANIFEST
     from sparse_langevin.progress import progress_bar
     from sparse_langevin.surrogates import SurrogateRun
+    from sparse_langevin.surrogates.export import load_exported
+    from sparse_langevin.surrogates.prediction import Prediction
     from sparse_langevin.surrogates.prediction import predict as predict_velocity
 
     if out.suffix != ".npz":
         raise ValueError(f"--out must end in .npz, got {out}")
     require_new(out, overwrite=force)
-    place = SurrogateRun.open(run)
     kappa = torch.from_numpy(read_arrays(input)["kappa"])
-    with progress_bar(len(place.bank()), None, "sample") as advance:
-        made = predict_velocity(place, kappa, last=last, progress=lambda done, total: advance(done, ""))
+    if (run / MANIFEST).exists():  # made by 'export'
+        made = Prediction(load_exported(run).predict(kappa), None, 0)
+    else:
+        place = SurrogateRun.open(run)
+        with progress_bar(len(place.bank()), None, "sample") as advance:
+            made = predict_velocity(place, kappa, last=last, progress=lambda done, total: advance(done, ""))
     arrays = {"velocity": made.velocity.numpy()} | ({"std": made.std.numpy()} if made.std is not None else {})
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
@@ -142,4 +148,28 @@ def report(
     places = [SurrogateRun.open(run) for run in runs]
     page = make_report([judge(place, place.find_data(data)) for place in places], sample)
     write_new(out, page.encode(), overwrite=force)
+    print(out)
+
+
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    values: Annotated[
+        Literal["packed", "float32", "float16", "bfloat16"],
+        typer.Option(help="How weights are stored: the first two exactly, the others rounded."),
+    ] = "packed",
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write an ONNX file too, checked with ONNX Runtime.")] = False,
+    force: Force = False,
+) -> None:
+    """Write the finished network as a small sparse file; 'predict' takes the folder in place of a run."""
+    from sparse_langevin.surrogates import SurrogateRun
+    from sparse_langevin.surrogates.export import export_run
+
+    written, difference = export_run(SurrogateRun.open(run), out, values=values, onnx=onnx, overwrite=force)
+    share = written.size / written.dense_size
+    print(f"{written.size / 1e6:.2f} MB, {share:.1%} of the {written.dense_size / 1e6:.2f} MB that dense weights take")
+    if written.output_change:
+        print(f"rounding changes normalised velocities by at most {written.output_change:.1e}")
+    if difference is not None:
+        print(f"ONNX Runtime differs from torch by at most {difference:.1e}")
     print(out)
