@@ -5,7 +5,7 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 BENCH := .venv/.bench
 
-.PHONY: install test lint demo bench mutants docs clean
+.PHONY: install test lint demo examples bench mutants docs clean
 
 install: $(DEV)
 
@@ -32,7 +32,10 @@ lint: $(DEV)  ## style and strict types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-demo: $(DEV)  ## the examples; prints where their pictures are
+demo: $(DEV)  ## the main job at a small scale: flow problems, two sparse surrogates, a report
+	$(BIN)/sparse-langevin demo --force
+
+examples: $(DEV)  ## five scripts; each prints where its picture is
 	$(BIN)/python examples/linear_regression.py
 	$(BIN)/python examples/mlp_uncertainty.py
 	$(BIN)/python examples/digits_sparse.py

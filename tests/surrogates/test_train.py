@@ -110,13 +110,16 @@ def test_validation_data_are_not_trained_on(data, tmp_path):
 
 def test_settings_make_the_chain_they_describe():
     grid = Grid(8, 6)
-    sampler = make_chain(short("psgld-sa", sparsity=0.5, v0=0.3, v1=2.0, sigma0=0.7), Small(grid), rows=30, steps=100)
+    sampler = make_chain(
+        short("psgld-sa", sparsity=0.5, v0=0.3, v1=2.0, sigma0=0.7), Small(grid), rows=30, outputs=110, steps=100
+    )
     assert isinstance(sampler, Sampler) and sampler.v is not None and sampler.num_data == 30
     assert sampler.pruning == Pruning(0.5, end=50)
     priors = sampler._priors
     assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, b=1.0, delta=0.99)
     assert priors["(dense)"] == GaussianPrior(0.7)
-    assert make_chain(short("sgld"), Small(grid), rows=30, steps=100).v is None
+    plain = make_chain(short("sgld", step_size=0.5, warmup=0.0), Small(grid), rows=30, outputs=110, steps=100)
+    assert plain.v is None and plain._step_size.initial == pytest.approx(0.5 / (30 * 110))
 
 
 def test_adam_is_torchs_adam():

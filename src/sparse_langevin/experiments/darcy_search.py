@@ -58,10 +58,10 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("prune-end-0.3", {"prune_end": 0.3}),
         ("prune-end-0.7", {"prune_end": 0.7}),
     ],
-    "sgld": [("default", {}), *((f"step-{s:g}", {"step_size": s}) for s in (3e-9, 3e-8, 1e-7, 3e-7))],
+    "sgld": [("default", {}), *((f"step-{s:g}", {"step_size": s}) for s in (0.01, 0.03, 0.3, 1.0))],
     "sgld-sa": [
         ("default", {}),
-        *((f"step-{s:g}", {"step_size": s}) for s in (3e-9, 3e-8, 1e-7, 3e-7)),
+        *((f"step-{s:g}", {"step_size": s}) for s in (0.01, 0.03, 0.3, 1.0)),
         ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0}),
     ],
     "adam": [

@@ -33,7 +33,9 @@ class Settings:
     epochs, batch_size
         Length of the run, and examples in a step.
     step_size
-        The first one. It follows half a cosine down to ``final_step`` times itself.
+        The first one. It follows half a cosine down to ``final_step`` times itself at the end of ``burn_in``, and stays
+        there while samples are taken. With a preconditioner, and with Adam, it is about the distance that a weight moves
+        in a step; without one it acts on the gradient of the *mean* over examples and outputs, at any size of the data.
     final_step
         Where the cosine ends, as a share of ``step_size``.
     warmup
@@ -109,6 +111,11 @@ class Settings:
     def bayesian(self) -> bool:
         """Whether the method samples from a posterior."""
         return self.method in BAYESIAN
+
+    @property
+    def relative(self) -> bool:
+        """Whether a step is a distance, whatever the size of the gradient."""
+        return self.method in ("psgld", "psgld-sa", "adam")
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON."""

@@ -60,7 +60,7 @@ def train(
         surrogate.get_buffer(name).copy_(value)
     batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.seed)
     steps = settings.epochs * len(batches)
-    chain = make_chain(settings, surrogate, rows=len(task.training[0]), steps=steps)
+    chain = make_chain(settings, surrogate, rows=len(task.training[0]), outputs=data.grid.edges, steps=steps)
     watch = max(1, -(-settings.epochs // CURVE_POINTS))
     fit(
         chain,
@@ -78,10 +78,11 @@ def train(
     return place
 
 
-def make_chain(settings: Settings, model: nn.Module, *, rows: int, steps: int) -> Sampler | Adam:
-    """The sampler, or the optimiser, that the settings describe."""
-    first, last = settings.step_size, settings.final_step * settings.step_size
-    size = Cosine(first, steps, final=last, warmup=round(settings.warmup * steps))
+def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int, steps: int) -> Sampler | Adam:
+    """The sampler, or the optimiser, that the settings describe, for so many examples and responses of each."""
+    first = settings.step_size if settings.relative else settings.step_size / (rows * outputs)
+    annealed = round(settings.burn_in * steps) if settings.bayesian else steps
+    size = Cosine(first, annealed, final=settings.final_step * first, warmup=round(settings.warmup * steps))
     pruning = None
     if settings.sparsity:
         pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps)))
