@@ -62,13 +62,13 @@ class Settings:
     sparsity: float = 0.0
     seed: int = 0
     epochs: int = 100
-    batch_size: int = 32
+    batch_size: int = 16
     step_size: float = 1e-3
-    final_step: float = 0.0
+    final_step: float = 0.05
     warmup: float = 0.1
     tau: float = 1.0
-    v0: float = 0.02
-    v1: float = 1.0
+    v0: float = 0.5
+    v1: float = 50.0
     sigma0: float = 1.0
     prune_end: float = 0.5
     samples: int = 20
@@ -93,11 +93,9 @@ class Settings:
         for name in ("step_size", "tau", "v0", "v1", "sigma0"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
-        if not 0 <= self.final_step <= 1 or not 0 < self.prune_end <= 1:
-            raise ValueError(
-                f"final_step and prune_end are shares of the first step and of the run, got {self.final_step!r} "
-                f"and {self.prune_end!r}"
-            )
+        for name in ("final_step", "prune_end"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} is a share in (0, 1], got {getattr(self, name)!r}")
         if self.samples < 0 or self.seed < 0:
             raise ValueError(f"samples and seed must not be negative, got {self.samples!r} and {self.seed!r}")
 
@@ -136,7 +134,11 @@ class Settings:
 
 
 # By the search on validation data.
-DEFAULTS: dict[str, dict[str, Any]] = {}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "adam": {"final_step": 1e-3, "warmup": 0.0},
+    "sgld": {"step_size": 0.1},
+    "sgld-sa": {"step_size": 0.1},
+}
 
 
 def make_network(spec: str, grid: Grid) -> nn.Module:
