@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin.darcy.grid import Grid
+from sparse_langevin.darcy.layers import HalvingPool, InputConv2d
 from sparse_langevin.darcy.solver import check_permeability
 from sparse_langevin.darcy.tensors import Normalisation
 
@@ -44,11 +45,11 @@ class EncoderDecoder(nn.Module):
         first, second, third, fourth = channels
         pooled = -(-grid.nx // 2) * -(-grid.ny // 2)
         self.encode = nn.Sequential(
-            nn.Conv2d(1, first, 3, padding=1),
+            InputConv2d(first),
             activation(),
             nn.Conv2d(first, second, 3, padding=1),
             activation(),
-            nn.AvgPool2d(2, ceil_mode=True),
+            HalvingPool(),
             nn.Flatten(),
             nn.Linear(second * pooled, code**2),
             activation(),

@@ -34,8 +34,8 @@ class Settings:
         Length of the run, and examples in a step.
     step_size
         The first one. It follows half a cosine down to ``final_step`` times itself at the end of ``burn_in``, and stays
-        there while samples are taken. With a preconditioner, and with Adam, it is about the distance that a weight moves
-        in a step; without one it acts on the gradient of the *mean* over examples and outputs, at any size of the data.
+        there while samples are taken. With a preconditioner, and with Adam, it is about the distance that a weight
+        moves in a step; without one it acts on the gradient of the *mean* over examples and outputs.
     final_step
         Where the cosine ends, as a share of ``step_size``.
     warmup
