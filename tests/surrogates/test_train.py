@@ -23,6 +23,7 @@ from tests.surrogates.conftest import short
 from tests.surrogates.small import Small
 
 processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["torch", "sparse_langevin.surrogates", "tests.surrogates.kill_worker"])
 
 
 @pytest.mark.parametrize("method", METHODS)
