@@ -10,6 +10,7 @@ work/          data sets and runs; can be deleted when the study is finished
 
 import json
 import multiprocessing
+import shutil
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -27,11 +28,12 @@ from sparse_langevin.files import write_atomically
 from sparse_langevin.interrupts import EXIT_CODE
 from sparse_langevin.report import png
 from sparse_langevin.surrogates.report import Judged, judge, prediction_figure
-from sparse_langevin.surrogates.runs import SurrogateRun
+from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun
 from sparse_langevin.surrogates.train import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
 DRAWN = 0  # the test sample of the figures
+KEPT = ("kle32-psgld-sa-70-seed0",)  # cells whose posterior samples stay on disk
 Progress = Callable[[float, str], None]
 
 
@@ -146,6 +148,8 @@ def _work(cell: Cell, place: Place) -> None:
             errors = _errors(cell, judged)
         content = {"record": _record(cell, finished, errors), "curve": curve}
         write_atomically(place.made(cell), json.dumps(content).encode())
+        for name in ("checkpoints", *((SAMPLES,) if cell.name not in KEPT else ())):  # most of the bytes
+            shutil.rmtree(place.run(cell) / name, ignore_errors=True)
     except Exception:
         place.made(cell).with_suffix(".error").write_text(traceback.format_exc())
         raise SystemExit(1) from None
