@@ -18,7 +18,7 @@ FIELD = FIELDS["kle"][0]
 def tiny(name, **changes):
     """A cell of the KLE study, made small."""
     (cell,) = cells("kle", "small", [name])
-    changes = {"epochs": 4, "samples": 2, "network": NETWORK} | changes
+    changes = {"epochs": 4, "samples": 2, "burn_in": 0.5, "network": NETWORK} | changes
     return replace(cell, settings=replace(cell.settings, **changes))
 
 
@@ -61,7 +61,7 @@ def test_fields_are_what_the_records_say():
         "kernel": "exponential",
         "terms": 128,
         "mode": "affine",
-        "kappa_0": 6.0,
+        "kappa_0": 8.0,
     }
     recipe = exponential.recipe("paper", None)
     assert (recipe.samples, recipe.first_test, recipe.grid.nx) == (1500, 1300, 50)

@@ -22,7 +22,7 @@ def publish(study: Study, folder: Path, command: str) -> Path:
     sections = [Section("Errors beside the paper's", _LEAD, [main_table(study, found)])]
     sections.append(Section("Is it so?", _CLAIMS, [claims_table(study, found)]))
     for field in FIELDS[study]:
-        mine = [r for r in found if r["field"]["name"] == field.name]
+        mine = [r for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
         if not mine:
             continue
         picture = Picture(png(curves_figure(field, mine, curves)), f"Learning curves on test data: {field.title}.")
@@ -30,7 +30,7 @@ def publish(study: Study, folder: Path, command: str) -> Path:
         pictures = [picture, *_predictions(folder, mine)]
         base = f"The training mean has e1 = {mine[0]['baseline_e1']:.2f} %, e2 = {mine[0]['baseline_e2']:.2f} %."
         sections.append(Section(field.title, [base], [_cells_table(mine)], pictures))
-    versions = ", ".join(f"{k} {v}" for k, v in (found[0]["versions"] if found else {}).items())
+    versions = ", ".join(f"{k} {v}" for k, v in (found[0].get("versions", {}) if found else {}).items())
     title = {"kle": "Surrogates for KLE fields", "channels": "Surrogates for channelised fields"}[study]
     page = folder / "report.html"
     write_atomically(page, render(title, f"Made by: {command}", sections, footer=versions).encode())
@@ -50,9 +50,9 @@ def heading(method: str, sparsity: float) -> str:
 
 
 def mean_e1(found: Sequence[dict[str, Any]], field: str, method: str, sparsity: float) -> float | None:
-    """Mean over the seeds; None without records."""
-    values = [r["e1"] for r in found if (r["field"]["name"], r["method"], r["sparsity"]) == (field, method, sparsity)]
-    return sum(values) / len(values) if values else None
+    """Mean over the seeds; None without records, or if a run has diverged."""
+    values = [r["e1"] for r in _pick(found, field, method, sparsity)]
+    return sum(values) / len(values) if values and None not in values else None
 
 
 def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
@@ -65,9 +65,9 @@ def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
         for method, share in wanted:
             mine = _pick(found, field.name, method, share)
             ours.append(_errors(mine))
-            printed = next((r["paper"] for r in mine if r["paper"]), None)
+            printed = next((r["paper"] for r in mine if r.get("paper")), None)
             paper.append(Cell(f"{printed['e1']:.2f} / {printed['e2']:.2f}" if printed else "", "quiet"))
-        base = [r["baseline_e1"] for r in found if r["field"]["name"] == field.name]
+        base = [r["baseline_e1"] for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
         ours.append(number(base[0], 1) if base else "")
         paper.append("")
         rows += [ours] if field.extra else [ours, paper]
@@ -88,9 +88,9 @@ def claims_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
             rows.append([field.name, text, f"{a:.3f} %", f"{b:.3f} %", f"{a / b:.2f}", f"{factor:.2f}", verdict])
         for method, share in columns(study):
             mine = _pick(found, field.name, method, share)
-            printed = next((r["paper"] for r in mine if r["paper"]), None)
-            if method == "psgld-sa" and printed:
-                value = sum(r["e1"] for r in mine) / len(mine)
+            printed = next((r["paper"] for r in mine if r.get("paper")), None)
+            value = mean_e1(found, field.name, method, share)
+            if method == "psgld-sa" and printed and value is not None:
                 verdict = Cell("yes", "good") if value <= printed["e1"] else Cell("no", "bad")
                 text = f"{heading(method, share)} below the paper's number"
                 rows.append(
@@ -145,8 +145,8 @@ def _pick(found: Sequence[dict[str, Any]], field: str, method: str, share: float
 
 def _errors(mine: Sequence[dict[str, Any]]) -> str:
     """Means of e1 and e2 over seeds, with the range of e1 when there are several."""
-    if not mine:
-        return ""
+    if not mine or any(r["e1"] is None for r in mine):
+        return "diverged" if mine else ""
     first, second = (sum(r[name] for r in mine) / len(mine) for name in ("e1", "e2"))
     spread = f" ({min(r['e1'] for r in mine):.2f}–{max(r['e1'] for r in mine):.2f})" if len(mine) > 1 else ""  # noqa: RUF001
     return f"{first:.2f} / {second:.2f}{spread}"

@@ -109,7 +109,7 @@ def run(
     (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
     (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
     before = float(sum(cell.settings.epochs for cell in cells if cell.name in done))
-    waiting, running = list(missing), dict[str, tuple[Cell, BaseProcess]]()
+    waiting, running, failures = list(missing), dict[str, tuple[Cell, BaseProcess]](), list[str]()
     context = multiprocessing.get_context("spawn")  # a fork of a process that has used torch's threads can hang
     try:
         while (waiting or running) and not stop():
@@ -122,7 +122,7 @@ def run(
             for name, (cell, worker) in list(running.items()):
                 if not worker.is_alive():
                     running.pop(name)
-                    _enter(cell, place, worker)
+                    failures.append(_enter(cell, place, worker))
                     before += cell.settings.epochs
             now = before + sum(_epochs_done(cell, place) for cell, _ in running.values())
             progress(now, ", ".join(running))
@@ -131,6 +131,8 @@ def run(
             worker.terminate()  # saves and ends
         for _, worker in running.values():
             worker.join()
+    if any(failures):  # after all the others have run
+        raise ValueError("; ".join(filter(None, failures)))
     return records(place.folder)
 
 
@@ -146,35 +148,36 @@ def _work(cell: Cell, place: Place) -> None:
             judged = judge(finished)
             write_atomically(place.figure(cell), _picture(judged))
             errors = _errors(cell, judged)
-        content = {"record": _record(cell, finished, errors), "curve": curve}
-        write_atomically(place.made(cell), json.dumps(content).encode())
+        _leave(cell, place, errors | _counts(finished), curve)
         for name in ("checkpoints", *((SAMPLES,) if cell.name not in KEPT else ())):  # most of the bytes
             shutil.rmtree(place.run(cell) / name, ignore_errors=True)
+    except FloatingPointError as error:  # a result, too: the step was too large
+        _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)}, [])
     except Exception:
         place.made(cell).with_suffix(".error").write_text(traceback.format_exc())
         raise SystemExit(1) from None
 
 
-def _enter(cell: Cell, place: Place, process: BaseProcess) -> None:
-    """Take a finished cell into the table."""
+def _enter(cell: Cell, place: Place, process: BaseProcess) -> str:
+    """Take a finished cell into the table; or say what went wrong."""
     if process.exitcode == EXIT_CODE:
-        return
+        return ""
     failed = place.made(cell).with_suffix(".error")
     if process.exitcode != 0:
         why = failed.read_text().strip().splitlines()[-1] if failed.exists() else f"exit code {process.exitcode}"
-        raise ValueError(f"cell {cell.name} failed: {why}")
+        return f"cell {cell.name} failed: {why}"
     made = read(place.made(cell))
     curves = (read(place.folder / CURVES) or {}) | {cell.name: made["curve"]}
     write_atomically(place.folder / CURVES, json.dumps(curves).encode())
     kept = [record for record in records(place.folder) if record["cell"] != cell.name]
     table = sorted([*kept, made["record"]], key=lambda record: record["cell"])
     write_atomically(place.folder / TABLE, (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
+    return ""
 
 
-def _record(cell: Cell, run: SurrogateRun, errors: dict[str, Any]) -> dict[str, Any]:
-    """What the table keeps of a cell; errors in percent."""
-    result, settings = run.result, cell.settings
-    counts = {name: result[name] for name in ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds")}
+def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[float]]) -> None:
+    """Write what the table keeps of a cell; errors in percent."""
+    settings = cell.settings
     head = {
         "cell": cell.name,
         "study": cell.study,
@@ -183,8 +186,13 @@ def _record(cell: Cell, run: SurrogateRun, errors: dict[str, Any]) -> dict[str, 
         "sparsity": settings.sparsity,
         "seed": settings.seed,
     }
-    tail = {"settings": settings.as_json(), "version": version("sparse-langevin"), "versions": run.versions}
-    return head | errors | counts | tail
+    record = head | found | {"settings": settings.as_json(), "version": version("sparse-langevin")}
+    write_atomically(place.made(cell), json.dumps({"record": record, "curve": curve}).encode())
+
+
+def _counts(run: SurrogateRun) -> dict[str, Any]:
+    names = ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds")
+    return {name: run.result[name] for name in names} | {"versions": run.versions}
 
 
 def _errors(cell: Cell, judged: Judged) -> dict[str, Any]:

@@ -61,18 +61,18 @@ class Settings:
     method: str = "psgld-sa"
     sparsity: float = 0.0
     seed: int = 0
-    epochs: int = 100
+    epochs: int = 60
     batch_size: int = 16
     step_size: float = 1e-3
-    final_step: float = 0.05
+    final_step: float = 0.02
     warmup: float = 0.1
     tau: float = 1.0
-    v0: float = 0.5
-    v1: float = 50.0
+    v0: float = 0.25
+    v1: float = 10.0
     sigma0: float = 1.0
     prune_end: float = 0.5
     samples: int = 20
-    burn_in: float = 0.8
+    burn_in: float = 0.85
     validation: float = 0.0
     network: str = NETWORK
 
@@ -136,8 +136,8 @@ class Settings:
 # By the search on validation data.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "adam": {"final_step": 1e-3, "warmup": 0.0},
-    "sgld": {"step_size": 0.1},
-    "sgld-sa": {"step_size": 0.1},
+    "sgld": {"step_size": 1.0},
+    "sgld-sa": {"step_size": 1.0},
 }
 
 
