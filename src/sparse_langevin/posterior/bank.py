@@ -186,14 +186,7 @@ class PosteriorBank:
     ) -> Prediction:
         """Average the model's output over the samples, in eval mode; memory does not grow with their number.
 
-        Parameters
-        ----------
-        model
-            The model that was sampled.
-        inputs
-            A tensor, a tuple of positional or a mapping of named inputs.
-        transform
-            Applied to each output before averaging, such as a softmax for classification.
+        ``transform`` is applied to each output before averaging, such as a softmax for classification.
         """
         return self.predictive(model, inputs, transform=transform).moments()
 
