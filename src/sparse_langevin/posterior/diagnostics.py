@@ -131,9 +131,7 @@ def to_arviz(traces: Traces) -> "InferenceData":
     try:
         import arviz
     except ImportError as error:
-        raise ImportError(
-            "to_arviz needs ArviZ, which is not installed: pip install 'sparse-langevin[arviz]'"
-        ) from error
+        raise ImportError("to_arviz needs ArviZ: pip install 'sparse-langevin[arviz]'") from error
     draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
     data: InferenceData = arviz.from_dict(posterior=draws)
     return data
