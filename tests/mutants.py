@@ -156,8 +156,8 @@ FAULTS = [
     Fault(
         "differences without their scale",
         "posterior/encoding.py",
-        "np.ldexp(difference, exponent, out=difference)",
-        "pass",
+        "    _scale(difference, exponent)",
+        "    pass",
     ),
     Fault(
         "half a bank forgotten by the budget",

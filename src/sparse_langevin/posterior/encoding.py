@@ -138,16 +138,23 @@ def to_half(values: Values, origin: Values) -> tuple[Values, int]:
     difference = values - origin
     largest = float(np.abs(difference).max(initial=0.0))
     exponent = math.frexp(largest)[1] - LARGEST_EXPONENT if largest else 0
-    # Torch converts several times faster than NumPy.
-    return torch.from_numpy(np.ldexp(difference, -exponent)).half().numpy(), exponent
+    _scale(difference, -exponent)
+    return torch.from_numpy(difference).half().numpy(), exponent  # NumPy's conversion is several times slower
 
 
 def from_half(values: Values, exponent: int, origin: Values) -> Values:
     """Undo `to_half`, up to rounding."""
     difference = values.astype(origin.dtype)
-    np.ldexp(difference, exponent, out=difference)
+    _scale(difference, exponent)
     difference += origin
     return difference
+
+
+def _scale(values: Values, exponent: int) -> None:
+    """Multiply by a power of two in place; in two steps, as the power itself may be out of range."""
+    half = exponent // 2
+    values *= values.dtype.type(2.0**half)
+    values *= values.dtype.type(2.0 ** (exponent - half))
 
 
 def pack(facts: Mapping[str, Any], values: Values) -> bytes:

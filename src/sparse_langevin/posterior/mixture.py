@@ -151,22 +151,27 @@ def _normal_quantile(level: float, means: Array, stds: Array, weights: Array) ->
     # Every component has its quantile in [low, high], hence so has the mixture.
     own = means + ndtri(level) * stds
     low, high = own.min(0), own.max(0)
-    x: Array = weights @ own
+    centre = weights @ means
+    spread = np.sqrt(weights @ ((means - centre) ** 2 + stds**2))
+    result: Array = np.clip(centre + ndtri(level) * spread, low, high)  # a single normal distribution's
     tolerance = TOLERANCE * float(stds.max())
-    shares = weights[:, None]
-    for turn in range(1, 400):
+    open_ = np.arange(len(result))
+    x, last = result.copy(), high - low
+    while len(open_):
         z = (x - means) / stds
-        excess = (shares * ndtr(z)).sum(0) - level
+        excess = weights @ ndtr(z) - level
+        slope = weights @ (np.exp(-(z**2) / 2) / stds) / np.sqrt(2 * np.pi)
         low, high = np.where(excess < 0, x, low), np.where(excess >= 0, x, high)
-        slope = (shares * np.exp(-(z**2) / 2) / stds).sum(0) / np.sqrt(2 * np.pi)
-        middle = (low + high) / 2
-        # Newton's step, unless it leaves the bracket; every fifth turn halves it, so that the end is certain.
-        new = np.divide(-excess, slope, out=np.full_like(x, np.inf), where=slope > 0) + x
-        new = np.where((low <= new) & (new <= high) & (turn % 5 > 0), new, middle)
-        step, x = np.abs(new - x), new
-        if (np.minimum(step, high - low) <= tolerance).all():
-            break
-    return x
+        # Newton's step; if it leaves the bracket, or is not half the one before, the bracket is halved instead.
+        new = x - np.divide(excess, slope, out=np.full_like(x, np.inf), where=slope > 0)
+        new = np.where((low <= new) & (new <= high) & (np.abs(new - x) <= last / 2), new, (low + high) / 2)
+        last, x = np.abs(new - x), new
+        result[open_] = x
+        left = np.minimum(last, high - low) > np.maximum(tolerance, 4 * np.spacing(np.abs(x)))
+        if not left.all():
+            open_, x, low, high, last = (part[left] for part in (open_, x, low, high, last))
+            means, stds = means[:, left], stds if stds.shape[1] == 1 else stds[:, left]
+    return result
 
 
 def _point_quantile(level: float, values: Array, weights: Array) -> Array:
