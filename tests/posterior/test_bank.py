@@ -8,8 +8,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from torch import nn
+from torch.func import functional_call
 
-from sparse_langevin import Batches, GaussianLikelihood, PosteriorBank, fit, sgld
+from sparse_langevin import Batches, GaussianLikelihood, PosteriorBank, Pruning, fit, psgld_sa, sgld
 from sparse_langevin.posterior import encoding
 from tests.posterior.chains import X, Y, flat, make, pruned, run
 
@@ -46,6 +47,34 @@ def test_sixteen_bits_are_off_by_little_of_the_spread(place, dtype, tmp_path):
         rounding = 2.0**-11 * distance + 2.0**-39 * distance.max() + torch.finfo(dtype).eps * np.abs(exact)
         assert (np.abs(kept - exact) <= rounding).all()
     assert max(np.abs(vectors[s] - first).max() for s in (20, 40)) > 0.01
+
+
+@pytest.mark.filterwarnings("ignore:1 - alpha")
+def test_predictions_change_by_little_of_their_spread():
+    """By far less than with weights rounded to bfloat16, and less than to float16, where the data are many."""
+    torch.manual_seed(0)
+    x = 4 * torch.rand(5000, 2) - 2
+    y = torch.sin(2 * x[:, :1]) + 0.3 * x[:, 1:] ** 2 + 0.1 * torch.randn(5000, 1)
+    model = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    exact, half = (PosteriorBank(thin=20, burn_in=1000, precision=precision) for precision in ("full", "float16"))
+    sampler = psgld_sa(model, GaussianLikelihood(), num_data=5000, step_size=3e-4, pruning=Pruning(target=0.7, end=500))
+    batches = Batches(x, y, batch_size=256)
+    fit(sampler, batches, steps=2000, bank=exact, callbacks=[half.collect])
+
+    def outputs(samples, rounded=lambda value: value):
+        with torch.no_grad():
+            named = ({name: rounded(value) for name, value in s.parameters.items()} for s in samples)
+            return torch.stack([functional_call(model, parameters, (x[:500],)) for parameters in named]).double()
+
+    truth = outputs(exact)
+
+    def error(other):
+        return float(((other - truth).square().mean(0).sqrt() / truth.std(0)).mean())
+
+    assert error(outputs(half)) < 0.005
+    assert error(outputs(half)) < 0.5 * error(outputs(exact, lambda value: value.half().float()))
+    assert error(outputs(half)) < 0.1 * error(outputs(exact, lambda value: value.bfloat16().float()))
+    assert half.nbytes < 0.6 * exact.nbytes
 
 
 def test_differences_of_any_size_survive():

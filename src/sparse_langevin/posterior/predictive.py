@@ -108,19 +108,19 @@ class Predictive:
         """The distribution chunk by chunk: which examples, and a mixture for each of their outputs."""
         chunks = self._chunks()
         for rows in chunks:
-            inputs = self.inputs if len(chunks) == 1 else _part(self.inputs, rows)
-            with evaluating(self.model):
-                outputs, weights, sigmas = self._together(inputs)
-            if len(chunks) > 1 and outputs.shape[1] != rows.stop - rows.start:
-                raise ValueError(
-                    f"{rows.stop - rows.start} examples gave an output of shape {outputs.shape[1:]}, so its first "
-                    "dimension does not count them and they cannot be taken in turn: give more memory"
-                )
-            yield rows, Mixture.of(outputs, self._noise(outputs, sigmas) if noise else 0.0, weights)
+            # Nothing here holds on to a chunk while the next one is computed.
+            yield rows, self._mixture(None if len(chunks) == 1 else rows, noise)
+
+    def mixture(self, *, noise: bool = True) -> Mixture:
+        """The distribution at all examples at once, whatever memory that takes."""
+        return self._mixture(None, noise)
 
     def quantiles(self, levels: Sequence[float], *, noise: bool = True) -> Tensor:
         """Quantiles (levels, examples, ...) of a new observation, or of the model's output alone without ``noise``."""
-        parts = [torch.from_numpy(mixture.quantile(levels)) for _, mixture in self.mixtures(noise=noise)]
+        parts = []
+        for _, mixture in self.mixtures(noise=noise):
+            parts.append(torch.from_numpy(mixture.quantile(levels)))
+            del mixture
         return torch.cat(parts, dim=1).to(next(self.model.parameters()).dtype)
 
     def draw(self, count: int, *, noise: bool = True, seed: int = 0) -> Tensor:
@@ -176,6 +176,17 @@ class Predictive:
             parts = [call_model(call, _part(inputs, slice(i, min(i + size, rows)))) for i in range(0, rows, size)]
             output = torch.cat(parts)
         return (output if self.transform is None else self.transform(output)).cpu()
+
+    def _mixture(self, rows: slice | None, noise: bool) -> Mixture:
+        """The distribution of some of the examples, or of all."""
+        with evaluating(self.model):
+            outputs, weights, sigmas = self._together(self.inputs if rows is None else _part(self.inputs, rows))
+        if rows is not None and outputs.shape[1] != rows.stop - rows.start:
+            raise ValueError(
+                f"{rows.stop - rows.start} examples gave an output of shape {outputs.shape[1:]}, so its first "
+                "dimension does not count them and they cannot be taken in turn: give more memory"
+            )
+        return Mixture.of(outputs, self._noise(outputs, sigmas) if noise else 0.0, weights)
 
     def _together(self, inputs: Any) -> tuple[np.ndarray, list[float], list[float]]:
         """Outputs (S, ...) of all samples, their weights and their noise levels."""
