@@ -74,7 +74,6 @@ def test_predictions_change_by_little_of_their_spread():
     assert error(outputs(half)) < 0.005
     assert error(outputs(half)) < 0.5 * error(outputs(exact, lambda value: value.half().float()))
     assert error(outputs(half)) < 0.1 * error(outputs(exact, lambda value: value.bfloat16().float()))
-    assert half.nbytes < 0.6 * exact.nbytes
 
 
 def test_differences_of_any_size_survive():

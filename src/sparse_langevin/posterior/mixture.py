@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
 Array = NDArray[np.float64]
-SLAB = 2**21  # numbers in a working array
+SLAB = 2**18  # numbers in a working array: it stays in the cache
 TOLERANCE = 1e-10  # of a quantile, in units of the widest component
 
 
