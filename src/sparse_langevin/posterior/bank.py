@@ -210,12 +210,15 @@ class PosteriorBank:
         self._opened.add(place.chain)
 
     def _lacks_base(self, chain: int) -> bool:
-        return self.precision == "float16" and not places(self._store.sizes(), "base", chain)
+        known = self._bases.get(chain)
+        if self.precision == "full" or (known and self._store.has(Place(chain, known.step).name("base"))):
+            return False
+        return not places(self._store.sizes(), "base", chain)
 
     def _encode(self, place: Place, mask: Mask, values: Values, about: dict[str, int | float]) -> dict[str, bytes]:
         """The files that are to be written for a sample, in the order in which a crash between them does no harm."""
         files: dict[str, bytes] = {}
-        if mask_name(mask.digest) not in self._store.sizes():
+        if not self._store.has(mask_name(mask.digest)):
             files[mask_name(mask.digest)] = mask.encode()
         if self._lacks_base(place.chain):
             # Also where the bank is thinned: a run that resumes must find the base that it would have had.

@@ -53,6 +53,9 @@ class Store(Protocol):
     def sizes(self) -> dict[str, int]:
         """Names and bytes of all files."""
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+
     def read(self, name: str) -> Buffer:
         """A file's bytes."""
 
@@ -79,6 +82,10 @@ class MemoryStore:
     def sizes(self) -> dict[str, int]:
         """Names and bytes of all files."""
         return {name: len(data) for name, data in self._files.items()}
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return name in self._files
 
     def read(self, name: str) -> Buffer:
         """A file's bytes."""
@@ -110,6 +117,10 @@ class FolderStore:
         """Names and bytes of all files."""
         found = self.folder.glob(f"*{SUFFIX}")
         return {path.name: path.stat().st_size for path in found if not path.name.startswith(TEMPORARY)}
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return (self.folder / name).exists()
 
     def read(self, name: str) -> Buffer:
         """A file's bytes, read from the disk as they are looked at."""
@@ -158,7 +169,7 @@ def blaming(store: Store, name: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        if name not in store.sizes():
+        if not store.has(name):
             raise DamagedError(store.where(name), "it is missing") from error
         reason = str(error) if type(error) is ValueError else f"its header makes no sense ({error!r})"
         raise DamagedError(store.where(name), reason) from error

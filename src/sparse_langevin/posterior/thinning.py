@@ -25,7 +25,7 @@ class Grid(NamedTuple):
 
 def read_grid(store: Store) -> Grid | None:
     """The grid of a bank that was thinned; None if it has all its samples."""
-    if THINNING not in store.sizes():
+    if not store.has(THINNING):
         return None
     with blaming(store, THINNING):
         facts, _ = unpack(store.read(THINNING))
