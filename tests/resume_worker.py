@@ -88,7 +88,7 @@ def kill_at_disk_operation(n):
     wrap(os, "rename", after=True)
     wrap(os, "replace", after=True)
     wrap(os, "truncate", after=True)
-    wrap(os, "unlink", after=True)
+    wrap(Path, "unlink", after=True)
     wrap(shutil, "rmtree", after=True)
     whole = files.write_synced
 
