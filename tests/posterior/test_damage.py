@@ -172,3 +172,15 @@ def test_a_crash_between_base_and_sample(tmp_path):
     bank = PosteriorBank(thin=5, folder=tmp_path)
     run(bank, steps=10, step_size=2e-3)
     assert len(list(bank)) == 2 and len(list(tmp_path.glob("base-*"))) == 1
+
+
+def test_a_damaged_record_of_the_thinning_is_named(tmp_path):
+    whole = PosteriorBank(thin=5, burn_in=10)
+    run(whole, steps=110, **pruned())
+    bank = PosteriorBank(thin=5, burn_in=10, folder=tmp_path, budget=whole.nbytes // 2)
+    run(bank, steps=110, **pruned())
+    assert bank.verify() == {}
+    damage(tmp_path / "thinning.safetensors", "truncate")
+    assert list(bank.verify()) == ["thinning.safetensors"]
+    with pytest.raises(DamagedError, match=r"thinning.safetensors is damaged"):
+        len(bank)

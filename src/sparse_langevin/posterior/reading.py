@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from sparse_langevin.posterior.encoding import Base, Mask, Sample, Values, from_half, unpack
-from sparse_langevin.posterior.store import DamagedError, Place, Store, blaming, digests, mask_name, places
+from sparse_langevin.posterior.store import THINNING, DamagedError, Place, Store, blaming, digests, mask_name, places
+from sparse_langevin.posterior.thinning import read_grid
 
 
 class Reader:
@@ -60,7 +61,7 @@ class Reader:
 def damaged(store: Store) -> dict[str, str]:
     """Read every file; return the names of the damaged ones, each with what is wrong with it."""
     reader, names, found = Reader(store), store.sizes(), {}
-    checks: dict[str, Callable[[], object]] = {}
+    checks: dict[str, Callable[[], object]] = {THINNING: partial(read_grid, store)}
     for digest in digests(names):
         checks[mask_name(digest)] = partial(reader.mask, digest)
     for place in places(names, "base"):
