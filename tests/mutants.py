@@ -36,7 +36,7 @@ OWN_SUITES = {
     "darcy/": ["tests/darcy", "tests/test_cli_data.py"],
     "linear/": ["tests/linear", "tests/test_estimators.py"],
     "deploy/": ["tests/deploy"],
-    "posterior/diagnostics.py": ["tests/test_diagnostics.py"],
+    "posterior/": ["tests/posterior"],
     "files.py": ["tests/darcy/test_vtk.py", "tests/test_cli_data.py"],
 }
 DEPLOY = "deploy/"
@@ -146,9 +146,43 @@ FAULTS = [
     Fault(
         "samples of equal weight",
         "posterior/bank.py",
-        "info.step, info.step_size, sampler.sigma",
-        "info.step, 1.0, sampler.sigma",
+        '"weight": info.step_size,',
+        '"weight": 1.0,',
     ),
+    Fault(
+        "a damaged sample accepted",
+        "posterior/encoding.py",
+        "_canonical(facts))) != crc",
+        "_canonical(facts))) != crc and False",
+    ),
+    Fault(
+        "differences without their scale",
+        "posterior/encoding.py",
+        "    _scale(difference, exponent)",
+        "    pass",
+    ),
+    Fault(
+        "half a bank forgotten by the budget",
+        "posterior/thinning.py",
+        "(step - self.offset) % self.spacing",
+        "step % self.spacing",
+    ),
+    Fault(
+        "a base left behind by rewinding",
+        "posterior/bank.py",
+        'for kind in ("sample", "base"):',
+        'for kind in ("sample",):',
+    ),
+    Fault(
+        "quantiles without noise", "posterior/predictive.py", "sigmas) if noise else 0.0", "sigmas) if False else 0.0"
+    ),
+    Fault(
+        "score without the spread between samples",
+        "posterior/mixture.py",
+        "total -= weights[i] *",
+        "total -= 0 * weights[i] *",
+    ),
+    Fault("intervals of one side", "posterior/calibration.py", "[(1 - level) / 2, (1 + level) / 2]", "[1e-9, level]"),
     Fault("x-edges in VTK's wrong order", "darcy/vtk.py", "np.zeros(grid.shape)], axis=-1)", "np.zeros(grid.shape)])"),
     Fault("a test set that sets its own scale", "darcy/tensors.py", 'if split != "train":', "if False:"),
     Fault("imported samples not checked", "darcy/imported.py", "check_permeability(field, self.grid)", "pass"),

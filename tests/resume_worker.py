@@ -27,7 +27,7 @@ ALGORITHMS = {"sgld": (sgld, 1e-4), "psgld": (psgld, 1e-2), "sgld-sa": (sgld_sa,
 STEPS, SAVE_EVERY = 240, 9
 
 
-def run_to_end(folder, name, *, stop_at=None, number=signal.SIGKILL, kill_at_io=None, loader="batches"):
+def run_to_end(folder, name, *, stop_at=None, number=signal.SIGKILL, kill_at_io=None, loader="batches", budget=None):
     """Run ``name`` in ``folder``; send ourselves a signal after a step, or die at the n-th disk operation."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -57,7 +57,7 @@ def run_to_end(folder, name, *, stop_at=None, number=signal.SIGKILL, kill_at_io=
         evaluate=lambda model: {"mse": float((model(x) - y).square().mean())},
         evaluate_every=20,
         callbacks=[stop],
-        bank=PosteriorBank(thin=15, burn_in=60, folder=folder / "samples"),
+        bank=PosteriorBank(thin=15, burn_in=60, folder=folder / "samples", budget=budget),
         run=folder,
         save_every=SAVE_EVERY,
     )
@@ -88,6 +88,7 @@ def kill_at_disk_operation(n):
     wrap(os, "rename", after=True)
     wrap(os, "replace", after=True)
     wrap(os, "truncate", after=True)
+    wrap(os, "unlink", after=True)
     wrap(shutil, "rmtree", after=True)
     whole = files.write_synced
 

@@ -3,12 +3,15 @@
 import multiprocessing
 import random
 import signal
+from collections import Counter
 
 import pytest
 
 from sparse_langevin.checkpoint import checkpoints, load_checkpoint
 from tests.resume_worker import ALGORITHMS, STEPS, run_to_end
 
+CHECKPOINT = ("state.safetensors", "manifest.json")
+BUDGET = 3600  # bytes: the twelve samples would need twice that
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["torch", "sparse_langevin", "tests.resume_worker"])
 
@@ -33,7 +36,10 @@ def test_killed_at_twenty_random_steps(name, tmp_path):
         assert launch(killed, name, stop_at=step) == -signal.SIGKILL
     assert launch(killed, name) == 0
     assert contents(killed) == contents(whole)
-    assert len(contents(whole)) == 2 * 2 + 1 + 12  # two checkpoints, the history, the samples
+    kinds = Counter(name.split("/")[-1].split("-")[0] for name in contents(whole))
+    assert (kinds["sample"], kinds["base"], kinds["history.jsonl"]) == (12, 1, 1)
+    assert kinds["state.safetensors"] == kinds["manifest.json"] == 2
+    assert 1 <= kinds["mask"] <= 12 and set(kinds) == {*CHECKPOINT, "history.jsonl", "sample", "base", "mask"}
 
 
 def test_killed_inside_the_save(tmp_path):
@@ -51,6 +57,20 @@ def test_killed_inside_the_save(tmp_path):
     assert kills >= 20
     assert launch(killed, "psgld-sa") == 0
     assert contents(killed) == contents(whole)
+
+
+def test_killed_while_the_bank_thins_itself(tmp_path):
+    """A bank that drops samples twice to stay within its budget ends with the same files, whenever it was killed."""
+    whole = tmp_path / "whole"
+    assert launch(whole, "psgld-sa", budget=BUDGET) == 0
+    # It thins itself just before the disk operations 236 and 337 of about 390.
+    for n in (226, 229, 231, 233, 235, 327, 331, 335):
+        killed = tmp_path / str(n)
+        assert launch(killed, "psgld-sa", budget=BUDGET, kill_at_io=n) == -signal.SIGKILL
+        assert launch(killed, "psgld-sa", budget=BUDGET) == 0
+        assert contents(killed) == contents(whole)
+    steps = sorted(int(p.stem.split("-")[2]) for p in (whole / "samples").glob("sample-*"))
+    assert steps == [120, 180, 240]
 
 
 def test_torch_loader_resumes_too(tmp_path):

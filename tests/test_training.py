@@ -157,48 +157,6 @@ def test_dicts_come_through_and_torch_loaders_work():
     fit(make(), DataLoader(TensorDataset(X, Y), batch_size=5, shuffle=True), epochs=1)
 
 
-def test_bank_collects_and_predicts(tmp_path):
-    for folder in (None, tmp_path / "samples"):
-        bank = PosteriorBank(thin=5, burn_in=20, folder=folder)
-        sampler = sgld(nn.Linear(3, 1), GaussianLikelihood(), num_data=25, step_size=lambda k: 1e-2 / k)
-        fit(sampler, loader(), steps=40, bank=bank)
-        samples = list(bank)
-        assert [s.step for s in samples] == [25, 30, 35, 40] and len(bank) == 4
-        weights = torch.tensor([1 / s.step for s in samples])
-        weights = weights / weights.sum()
-        outputs = torch.stack([X @ s.parameters["weight"].T + s.parameters["bias"] for s in samples])
-        mean = (weights[:, None, None] * outputs).sum(0)
-        variance = (weights[:, None, None] * (outputs - mean).square()).sum(0)
-        prediction = bank.predict(sampler.model, X)
-        torch.testing.assert_close(prediction.mean, mean)
-        torch.testing.assert_close(prediction.std, variance.sqrt(), rtol=1e-3, atol=1e-6)
-        noise = sum(w * s.sigma**2 for w, s in zip(weights.tolist(), samples, strict=True))
-        assert prediction.noise_std == pytest.approx(noise**0.5)
-        torch.testing.assert_close(prediction.total_std, (variance + noise).sqrt())
-
-
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_chains_share_a_bank(on_disk, tmp_path):
-    bank = PosteriorBank(thin=5, folder=tmp_path if on_disk else None)
-    for chain in (0, 1):
-        fit(make(chain=chain), loader(), steps=20, bank=bank)
-    assert [(s.chain, s.step) for s in bank] == [(c, k) for c in (0, 1) for k in (5, 10, 15, 20)]
-    assert bank.count(1) == 4
-
-
-def test_empty_banks_and_damaged_samples(tmp_path):
-    with pytest.raises(ValueError, match="no samples of positive weight"):
-        PosteriorBank().predict(nn.Linear(3, 1), X)
-    with pytest.raises(ValueError, match="thin >= 1"):
-        PosteriorBank(thin=0)
-    bank = PosteriorBank(thin=5, folder=tmp_path)
-    fit(make(), loader(), steps=10, bank=bank)
-    path = sorted(tmp_path.iterdir())[0]
-    path.write_bytes(path.read_bytes()[:-7])
-    with pytest.raises(RuntimeError, match="is damaged"):
-        list(bank)
-
-
 def test_run_folder_resumes_and_finished_runs_stay(tmp_path):
     def run(steps):
         sampler = make()
@@ -319,15 +277,6 @@ def test_bank_that_begins_before_pruning_ends_warns():
     sampler = make(pruning=Pruning(target=0.5, end=20))
     with pytest.warns(ChainWarning, match="mix denser and sparser models"):
         fit(sampler, loader(), steps=24, bank=PosteriorBank(thin=5))
-
-
-def test_predictions_are_made_in_eval_mode_and_transformed():
-    sampler, bank = make(), PosteriorBank(thin=2)
-    fit(sampler, loader(), steps=10, bank=bank)
-    one, two = bank.predict(sampler.model, X), bank.predict(sampler.model, X)  # the model has dropout
-    assert torch.equal(one.mean, two.mean) and sampler.model.training
-    outputs = bank.predict(sampler.model, X, transform=torch.exp)
-    assert (outputs.mean > 0).all() and not torch.allclose(outputs.mean, one.mean.exp())
 
 
 @pytest.mark.parametrize("values", [None, 3.0, {"loss": 1.0}])

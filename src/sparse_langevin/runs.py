@@ -25,6 +25,7 @@ from sparse_langevin.checkpoint import (
     save_checkpoint,
     step_of,
 )
+from sparse_langevin.files import TEMPORARY
 
 Record = dict[str, float]
 
@@ -112,4 +113,6 @@ class RunFolder:
         regular = [path for path in older if (step_of(path) - begin) % self.save_every == 0]
         for path in older:
             if path not in regular[-1:]:
-                shutil.rmtree(path)
+                doomed = path.with_name(TEMPORARY + path.name)
+                os.rename(path, doomed)  # what has a final name is complete, also while it goes
+                shutil.rmtree(doomed)

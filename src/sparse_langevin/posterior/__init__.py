@@ -1,5 +1,9 @@
 """The posterior that a chain leaves behind: a bank of samples and what they predict."""
 
-from sparse_langevin.posterior.bank import PosteriorBank, Prediction, Sample
+from sparse_langevin.posterior.bank import PosteriorBank
+from sparse_langevin.posterior.encoding import Sample
+from sparse_langevin.posterior.mixture import Mixture
+from sparse_langevin.posterior.predictive import Prediction, Predictive
+from sparse_langevin.posterior.store import DamagedError
 
-__all__ = ["PosteriorBank", "Prediction", "Sample"]
+__all__ = ["DamagedError", "Mixture", "PosteriorBank", "Prediction", "Predictive", "Sample"]

@@ -1,52 +1,45 @@
 r"""A bank of posterior samples, thinned, weighted by step size, in memory or on disk.
 
 With decreasing steps the posterior mean of phi is estimated by sum_k eps_k phi(beta_k) / sum_k eps_k; each sample
-therefore carries the step size it was drawn with. On disk a sample is one safetensors file, written under a temporary
-name and renamed, so a crash loses at most the sample being written.
+therefore carries the step size it was drawn with. Only what is not zero is kept (see `encoding`), in files that are
+written under a temporary name and renamed (see `store`), so a crash loses at most the sample being written.
 """
 
-import json
+import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+import numpy as np
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from sparse_langevin.evaluation import evaluating
-from sparse_langevin.files import write_atomically
-from sparse_langevin.likelihoods import call_model
+from sparse_langevin.posterior.encoding import (
+    PRECISIONS,
+    Base,
+    Mask,
+    Precision,
+    Sample,
+    Values,
+    pack,
+    to_half,
+    unpack,
+)
+from sparse_langevin.posterior.predictive import Prediction, Predictive
+from sparse_langevin.posterior.reading import Reader, damaged
+from sparse_langevin.posterior.store import (
+    DamagedError,
+    FolderStore,
+    MemoryStore,
+    Place,
+    Store,
+    digests,
+    mask_name,
+    places,
+)
+from sparse_langevin.posterior.thinning import Grid, kept, read_grid, remove_unused, write_grid
 from sparse_langevin.sampler import Info, Sampler
 
-
-@dataclass(frozen=True)
-class Sample:
-    """One posterior sample: named parameters, their noise level and their weight in averages."""
-
-    chain: int
-    step: int
-    weight: float
-    sigma: float
-    parameters: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Mean and spread of the posterior predictive distribution."""
-
-    mean: Tensor
-    std: Tensor
-    """Standard deviation due to the parameters alone."""
-    noise_std: float
-    """Standard deviation of the observation noise: root mean square of sigma."""
-
-    @property
-    def total_std(self) -> Tensor:
-        """Standard deviation of a new observation."""
-        return (self.std.square() + self.noise_std**2).sqrt()
+logger = logging.getLogger(__name__)
 
 
 class PosteriorBank:
@@ -59,7 +52,16 @@ class PosteriorBank:
     burn_in
         Steps before the first sample is taken.
     folder
-        Where to keep the samples; in memory if None. A run with checkpoints needs a folder.
+        Where to keep the samples; in memory if None. A run with checkpoints needs a folder. Chains of one process may
+        share a folder; processes may not.
+    precision
+        ``"float16"`` keeps differences to the chain's first sample in 16 bits, which are off by at most 1/2000 of
+        themselves; ``"full"`` keeps every bit, in twice the space.
+    budget
+        Bytes that the bank may take. When it would outgrow them, it drops every second sample of every chain and
+        from then on takes half as many.
+    skip_damaged
+        Go on without samples that cannot be read, with a line in the log, instead of raising.
 
     Examples
     --------
@@ -71,128 +73,177 @@ class PosteriorBank:
     5
     """
 
-    def __init__(self, *, thin: int = 10, burn_in: int = 0, folder: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        thin: int = 10,
+        burn_in: int = 0,
+        folder: str | Path | None = None,
+        precision: Precision = "float16",
+        budget: int | None = None,
+        skip_damaged: bool = False,
+    ) -> None:
         if thin < 1 or burn_in < 0:
             raise ValueError(f"PosteriorBank needs thin >= 1 and burn_in >= 0, got thin={thin!r}, burn_in={burn_in!r}")
-        self.thin, self.burn_in = thin, burn_in
+        if precision not in PRECISIONS:
+            raise ValueError(f"PosteriorBank.precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+        if budget is not None and budget < 1:
+            raise ValueError(f"PosteriorBank.budget is a number of bytes, or None for no limit, got {budget!r}")
+        self.thin, self.burn_in, self.precision, self.budget = thin, burn_in, precision, budget
+        self.skip_damaged = skip_damaged
         self.folder = Path(folder) if folder is not None else None
-        self._memory: list[Sample] = []
+        self._store: Store = MemoryStore() if self.folder is None else FolderStore(self.folder)
         self._opened: set[int] = set()
+        self._bases: dict[int, Base] = {}
 
     def __repr__(self) -> str:
-        return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in})"
+        # A run that resumes must have the same; a budget may be set when the disk turns out to be small.
+        precision = "" if self.precision == "float16" else f", precision={self.precision!r}"
+        return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in}{precision})"
+
+    @property
+    def spacing(self) -> int:
+        """Steps between samples now: ``thin``, doubled each time the bank outgrew its budget."""
+        return self._grid().spacing
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the bank takes."""
+        return sum(self._store.sizes().values())
 
     def collect(self, sampler: Sampler, info: Info) -> None:
         """Take a sample if one is due after this step."""
         if info.step <= self.burn_in or (info.step - self.burn_in) % self.thin:
             return
-        parameters = sampler.flat.views(sampler.flat.vector.detach().cpu().clone())
-        sample = Sample(sampler.chain, info.step, info.step_size, sampler.sigma, parameters)
-        if self.folder is None:
-            self._memory.append(sample)
-        else:
-            self._open(self.folder, sample)
-            # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
-            fields = {"chain": sample.chain, "step": sample.step, "weight": sample.weight, "sigma": sample.sigma}
-            meta = {"sample": json.dumps(fields)}
-            data = save({n: t.contiguous().clone() for n, t in parameters.items()}, metadata=meta)
-            write_atomically(self.folder / f"sample-{sample.chain:03d}-{sample.step:09d}.safetensors", data)
+        place = Place(sampler.chain, info.step)
+        if not self._grid().has(info.step) and not self._lacks_base(place.chain):
+            return
+        vector = sampler.flat.vector.detach().cpu().numpy()
+        if not np.isfinite(vector).all():
+            raise ValueError(f"the sample of step {info.step} has values that are not finite: use a smaller step size")
+        mask = Mask.of(sampler.flat, vector)
+        self._open(place, mask)
+        about = {"chain": place.chain, "step": place.step, "weight": info.step_size, "sigma": sampler.sigma}
+        while True:
+            files = self._encode(place, mask, vector[mask.positions], about)
+            if self.budget is None or self.nbytes + sum(map(len, files.values())) <= self.budget:
+                break
+            if not len(self):
+                needed = self.nbytes + sum(map(len, files.values()))
+                raise ValueError(f"a budget of {self.budget} bytes holds not one sample: give at least {needed}")
+            self._drop_every_second()
+        for name, data in files.items():
+            self._store.write(name, data)
 
     def __len__(self) -> int:
-        return len(self._memory) if self.folder is None else len(self._files())
+        return len(kept(self._store))
 
     def __iter__(self) -> Iterator[Sample]:
-        if self.folder is None:
-            yield from self._memory
-        else:
-            yield from map(_read_sample, self._files())
+        reader = Reader(self._store)
+        for place in kept(self._store):
+            try:
+                yield reader.sample(place)
+            except DamagedError as error:
+                if not self.skip_damaged:
+                    raise
+                logger.warning("the sample of chain %s, step %s is left out: %s", *place, error)
 
     def count(self, chain: int) -> int:
         """Number of samples of one chain."""
-        return sum(sample.chain == chain for sample in self._memory) + len(self._files(chain))
+        return len(kept(self._store, chain))
 
     def rewind(self, chain: int, step: int, expected: int) -> None:
-        """Forget a chain's samples taken after ``step``; a run that resumes there will take them again."""
-        kept = sum(_place(path)[1] <= step for path in self._files(chain))
-        if kept != expected:
+        """Forget a chain's samples taken after ``step``; a run that resumes there will take them again.
+
+        ``expected`` is the `count` of that time. If the bank has since dropped every second sample, once or more often,
+        the same share of them must be left.
+        """
+        held = sum(place.step <= step for place in kept(self._store, chain))
+        doublings = range((self.spacing // self.thin).bit_length())
+        if not any(expected >> d <= held <= -(-expected >> d) for d in doublings):
             raise RuntimeError(
-                f"the posterior bank in {self.folder} holds {kept} samples up to step {step}, but the checkpoint was "
+                f"the posterior bank in {self.folder} holds {held} samples up to step {step}, but the checkpoint was "
                 f"saved with {expected}: give the bank of this run, restore its files, or start the run in a new folder"
             )
-        for path in self._files(chain):
-            if _place(path)[1] > step:
-                path.unlink()
+        self._store.sweep()
+        for kind in ("sample", "base"):
+            for place in places(self._store.sizes(), kind, chain):
+                if place.step > step:
+                    self._store.remove(place.name(kind))
+        self._bases.pop(chain, None)
+        remove_unused(self._store)
+
+    def verify(self) -> dict[str, str]:
+        """Read every file; return the names of the damaged ones, each with what is wrong with it."""
+        return damaged(self._store)
+
+    def predictive(self, model: nn.Module, inputs: object, **options: Any) -> Predictive:
+        """The posterior predictive distribution at some inputs: moments, quantiles, draws. See `Predictive`."""
+        return Predictive(self, model, inputs, **options)
 
     def predict(
         self, model: nn.Module, inputs: object, *, transform: Callable[[Tensor], Tensor] | None = None
     ) -> Prediction:
         """Average the model's output over the samples, in eval mode; memory does not grow with their number.
 
-        Parameters
-        ----------
-        model
-            The model that was sampled.
-        inputs
-            A tensor, a tuple of positional or a mapping of named inputs.
-        transform
-            Applied to each output before averaging, such as a softmax for classification.
+        ``transform`` is applied to each output before averaging, such as a softmax for classification.
         """
-        with evaluating(model):
-            return self._average(model, inputs, transform)
+        return self.predictive(model, inputs, transform=transform).moments()
 
-    def _average(self, model: nn.Module, inputs: object, transform: Callable[[Tensor], Tensor] | None) -> Prediction:
-        device = next(model.parameters()).device
-        total = 0.0
-        mean = square = None
-        noise = 0.0
-        for sample in self:
-            parameters = {name: value.to(device) for name, value in sample.parameters.items()}
-            output = call_model(lambda *a, p=parameters, **k: functional_call(model, p, a, k), inputs)
-            output = (output if transform is None else transform(output)).double()
-            total += sample.weight
-            if mean is None or square is None:
-                mean, square = torch.zeros_like(output), torch.zeros_like(output)
-            if total > 0:
-                change = output - mean
-                mean += change * (sample.weight / total)
-                square += sample.weight * change * (output - mean)
-            noise += sample.weight * sample.sigma**2
-        if mean is None or square is None or total == 0:
-            raise ValueError(
-                "the posterior bank has no samples of positive weight: run the sampler for longer than burn_in + thin "
-                "steps, with step sizes above zero"
-            )
-        dtype = next(model.parameters()).dtype
-        return Prediction(mean.to(dtype), (square / total).clamp_(min=0).sqrt().to(dtype), (noise / total) ** 0.5)
+    def _grid(self) -> Grid:
+        return read_grid(self._store) or Grid(self.burn_in, self.thin)
 
-    def _files(self, chain: int | None = None) -> list[Path]:
-        """Files of all chains or of one, by chain and step."""
-        found = self.folder.glob("sample-*-*.safetensors") if self.folder is not None else ()
-        return sorted((path for path in found if chain in (None, _place(path)[0])), key=_place)
-
-    def _open(self, folder: Path, sample: Sample) -> None:
-        """Before a chain's first sample: insist that the folder has no later ones, which must be another run's."""
-        if sample.chain in self._opened:
+    def _open(self, place: Place, mask: Mask) -> None:
+        """Before a chain's first sample: insist that what the folder has can go together with it."""
+        if place.chain in self._opened:
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(_place(path)[1] >= sample.step for path in self._files(sample.chain)):
-            raise ValueError(f"{folder} already holds samples of another run: choose another folder or empty it")
-        self._opened.add(sample.chain)
+        self._store.sweep()
+        names = self._store.sizes()
+        if any(other.step >= place.step for other in places(names, "sample", place.chain)):
+            raise ValueError(f"{self.folder} already holds samples of another run: choose another folder or empty it")
+        for other in places(names, "base", place.chain):
+            if other.step >= place.step:  # a crash came between it and its sample
+                self._store.remove(other.name("base"))
+        found = digests(names)
+        if found and not Reader(self._store).mask(found[0]).same_model(mask):
+            raise ValueError(f"{self.folder} already holds samples of another model: choose another folder")
+        self._opened.add(place.chain)
 
+    def _lacks_base(self, chain: int) -> bool:
+        known = self._bases.get(chain)
+        if self.precision == "full" or (known and self._store.has(Place(chain, known.step).name("base"))):
+            return False
+        return not places(self._store.sizes(), "base", chain)
 
-def _place(path: Path) -> tuple[int, int]:
-    """Chain and step in a file's name."""
-    _, chain, step = path.stem.split("-")
-    return int(chain), int(step)
+    def _encode(self, place: Place, mask: Mask, values: Values, about: dict[str, int | float]) -> dict[str, bytes]:
+        """The files that are to be written for a sample, in the order in which a crash between them does no harm."""
+        files: dict[str, bytes] = {}
+        if not self._store.has(mask_name(mask.digest)):
+            files[mask_name(mask.digest)] = mask.encode()
+        if self._lacks_base(place.chain):
+            # Also where the bank is thinned: a run that resumes must find the base that it would have had.
+            data = pack({"chain": place.chain, "step": place.step, "mask": mask.digest}, values)
+            files[place.name("base")] = data
+            self._bases[place.chain] = Base(place.step, values, mask, unpack(data)[0]["crc32"])
+        if self._grid().has(place.step):
+            facts: dict[str, object] = {**about, "mask": mask.digest, "base": None}
+            if self.precision == "float16":
+                base = self._base(place.chain)
+                values, exponent = to_half(values, base.at(mask))
+                facts |= {"base": base.step, "base_crc": base.crc, "exponent": exponent}
+            files[place.name("sample")] = pack(facts, values)
+        return files if place.name("sample") in files or place.name("base") in files else {}
 
+    def _base(self, chain: int) -> Base:
+        if chain not in self._bases:
+            self._bases[chain] = Reader(self._store).base(places(self._store.sizes(), "base", chain)[0])
+        return self._bases[chain]
 
-def _read_sample(path: Path) -> Sample:
-    try:
-        with safe_open(path, framework="pt") as file:
-            meta = json.loads(file.metadata()["sample"])
-            parameters = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a mapping
-    except (SafetensorError, OSError, TypeError, KeyError, ValueError) as error:
-        raise RuntimeError(
-            f"posterior sample {path} is damaged ({error}): delete the file to go on without it"
-        ) from error
-    return Sample(**meta, parameters=parameters)
+    def _drop_every_second(self) -> None:
+        spacing = 2 * self.spacing
+        write_grid(self._store, Grid(self.burn_in, spacing))
+        logger.warning(
+            "the posterior bank would outgrow its budget of %s bytes: it dropped every second sample, %s are left, and "
+            "takes one every %s steps from now on",
+            *(self.budget, len(self), spacing),
+        )

@@ -6,16 +6,28 @@ localization, 2021): chains are split in two, draws replaced by normal scores of
 
     rhat      sqrt(pooled variance / variance within chains); the larger of bulk and folded; near 1 if chains agree
     ess       draws / (1 + 2 sum of autocorrelations), the sum cut by Geyer's rule
+    verdict   what these say, in plain words
     mcse      posterior deviation / sqrt(ess): the Monte Carlo error of a posterior mean
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft, stats
 
+from sparse_langevin.posterior.encoding import Sample
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+
 Array = NDArray[np.float64]
+Traces = Mapping[str, ArrayLike]
+AGREE = 1.01  # R-hat and effective draws per chain below which Vehtari et al. trust a chain
+DISAGREE = 1.1
+DRAWS_PER_CHAIN = 100
+SPREAD = 1e-6  # relative to the size of a number: less than float32 can tell apart
 
 
 def rhat(draws: ArrayLike) -> Array:
@@ -41,6 +53,95 @@ def ess_tail(draws: ArrayLike, probability: float = 0.05) -> Array:
 def mcse(draws: ArrayLike) -> Array:
     """Monte Carlo standard error of the mean."""
     return _each(draws, lambda chains: float(chains.std(ddof=1)) / np.sqrt(_ess(_split(chains))))
+
+
+def traces(
+    samples: Iterable[Sample], quantities: Mapping[str, Callable[[Sample], float]] | None = None
+) -> dict[str, Array]:
+    """Draws (chains, draws) of numbers computed from samples; of sigma alone by default.
+
+    Chains of different lengths are cut to the last draws of each.
+    """
+    wanted = quantities or {"sigma": lambda sample: sample.sigma}
+    rows: dict[int, list[list[float]]] = {}
+    for sample in samples:
+        rows.setdefault(sample.chain, []).append([float(quantity(sample)) for quantity in wanted.values()])
+    length = min(map(len, rows.values()), default=0)
+    if not length:
+        raise ValueError("there are no samples to make traces of: run the sampler for longer than burn_in + thin steps")
+    table = np.array([chain[-length:] for chain in rows.values()])
+    return {name: table[:, :, i] for i, name in enumerate(wanted)}
+
+
+def verdict(traces: Traces) -> list[str]:
+    """What the diagnostics say, in plain words: one line on the whole, then one for each thing that is wrong."""
+    draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
+    if not draws:
+        raise ValueError("a verdict needs at least one trace, such as {'sigma': array of (chains, draws)}")
+    for name, values in draws.items():
+        if values.ndim != 2 or values.shape[1] < 4:
+            raise ValueError(f"the trace of {name} must have the shape (chains, draws >= 4), got {values.shape}")
+    faults = [fault for name, values in draws.items() for fault in _faults(name, values)]
+    chains = max(len(values) for values in draws.values())
+    who = f"{chains} chains agree" if chains > 1 else "the chain agrees with itself"
+    usable = [values for values in draws.values() if np.isfinite(values).all()]
+    largest = max((float(rhat(values)) for values in usable), default=np.nan)
+    fewest = min((float(ess(values)) for values in usable), default=np.nan)
+    if not faults:
+        return [f"{who} (largest R-hat {largest:.3f}, at least {fewest:.0f} effective draws)"]
+    if largest < DISAGREE and not any("stuck" in fault or "not finite" in fault for fault in faults):
+        return [f"{who} (largest R-hat {largest:.3f}), with reservations", *faults]
+    return faults
+
+
+def _faults(name: str, draws: Array) -> Iterable[str]:
+    """What is wrong with one trace."""
+    if not np.isfinite(draws).all():
+        bad = int((~np.isfinite(draws)).sum())
+        yield f"{name} is not finite in {bad} of {draws.size} draws: the chain diverged; use smaller steps"
+        return
+    values = [len(np.unique(chain)) for chain in draws]
+    if min(values) == 1:
+        stuck = [str(i) for i, number in enumerate(values) if number == 1]
+        which = "the chain is stuck" if len(draws) == 1 else f"chains are stuck ({', '.join(stuck)})"
+        yield f"{which}: {name} took 1 value; use larger steps, or check that it is sampled"
+        return
+    ratio, effective = float(rhat(draws)), float(ess(draws))
+    if ratio >= DISAGREE:
+        if len(draws) > 1:
+            yield f"these chains disagree about {name}: R-hat {ratio:.2g}; run longer"
+        else:
+            yield f"the chain has not settled: the halves of {name} disagree, R-hat {ratio:.2g}; run longer"
+    elif ratio >= AGREE:
+        yield f"{name} is not yet settled: R-hat {ratio:.3f}, wanted below {AGREE}; run longer"
+    if effective < DRAWS_PER_CHAIN * len(draws):
+        yield (
+            f"{name} has {effective:.0f} effective draws of {draws.size}, wanted {DRAWS_PER_CHAIN * len(draws)}: its "
+            f"mean is known to {float(mcse(draws)):.2g}; run longer"
+        )
+    if draws.std() < SPREAD * np.abs(draws).max():
+        yield (
+            f"this posterior has almost no spread: {name} is {draws.mean():.6g} +- {draws.std():.1g}; check tau and "
+            "the step size, this may be optimisation"
+        )
+
+
+def to_arviz(traces: Traces) -> "InferenceData":
+    """The draws as ArviZ's InferenceData, for its plots and summaries."""
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError("to_arviz needs ArviZ: pip install 'sparse-langevin[arviz]'") from error
+    draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
+    data: InferenceData = arviz.from_dict(posterior=draws)
+    return data
+
+
+def autocorrelation(draws: ArrayLike) -> Array:
+    """Autocorrelation (chains, lags) of each chain of (chains, draws); nan for a chain without spread."""
+    covariance = _autocovariance(np.asarray(draws, dtype=float))
+    spread = covariance[:, :1] > 0
+    return np.divide(covariance, covariance[:, :1], out=np.full_like(covariance, np.nan), where=spread)
 
 
 def _each(draws: ArrayLike, statistic: Callable[[Array], float]) -> Array:

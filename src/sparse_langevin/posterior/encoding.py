@@ -1,0 +1,197 @@
+r"""Samples as bytes: only what is not zero, in 16 bits or in full, each file with its checksum.
+
+Three kinds of file make a bank. A *mask* has the names and shapes of the parameters and one bit for each of them: zero
+or not. A *base* has the non-zero values of a chain's first sample in full. A *sample* has its non-zero values v, in
+full or as
+
+    (v - b) / 2^e  in float16,    b the base, 2^e the power of two that makes best use of the 16 bits.
+
+Such a difference is off by at most 2^-11 of itself. The error is therefore small against the spread of the posterior,
+whatever the size of the weights; rounding v itself would not be, for weights that are known well.
+
+A file is a safetensors file with one tensor. Its metadata is one entry of JSON, in which ``crc32`` covers the rest of
+the entry and the tensor's bytes.
+"""
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save
+from torch import Tensor
+
+from sparse_langevin.files import sha256
+from sparse_langevin.flat import FlatParameters
+
+Precision = Literal["float16", "full"]
+PRECISIONS = get_args(Precision)
+Values = NDArray[Any]
+Buffer = Any  # bytes, or a file mapped into memory
+FORMAT = 2
+LARGEST_EXPONENT = 15  # float16 reaches 65504, just below 2^16
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, FileNotFoundError)
+_KINDS = {"float16": "<f2", "float32": "<f4", "float64": "<f8", "uint8": "|u1"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One posterior sample: named parameters, their noise level and their weight in averages."""
+
+    chain: int
+    step: int
+    weight: float
+    sigma: float
+    parameters: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Names, shapes and type of a model's parameters, and which of them are not zero."""
+
+    entries: tuple[tuple[str, tuple[int, ...]], ...]
+    dtype: str
+    bits: bytes
+    """One bit a parameter, the lowest of each byte first."""
+
+    @classmethod
+    def of(cls, flat: FlatParameters, vector: Values) -> "Mask":
+        """The mask of a flat vector."""
+        entries = tuple((entry.name, tuple(entry.shape)) for entry in flat.entries)
+        return cls(entries, vector.dtype.name, np.packbits(vector != 0, bitorder="little").tobytes())
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum(math.prod(shape) for _, shape in self.entries)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of names, shapes, type and bits."""
+        return sha256(_canonical({"entries": self.entries, "dtype": self.dtype}) + self.bits)
+
+    @cached_property
+    def positions(self) -> NDArray[np.int64]:
+        """Where the vector is not zero."""
+        bits = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.size, bitorder="little")
+        return np.flatnonzero(bits)
+
+    def same_model(self, other: "Mask") -> bool:
+        """Whether two masks are of parameters with the same names, shapes and type."""
+        return (self.entries, self.dtype) == (other.entries, other.dtype)
+
+    def scatter(self, values: Values) -> Values:
+        """The whole vector, with zeros where the mask has them."""
+        vector = np.zeros(self.size, self.dtype)
+        vector[self.positions] = values
+        return vector
+
+    def parameters(self, values: Values) -> dict[str, Tensor]:
+        """Named tensors, views of one vector."""
+        vector, parts, start = torch.from_numpy(self.scatter(values)), {}, 0
+        for name, shape in self.entries:
+            parts[name] = vector[start : start + math.prod(shape)].view(shape)
+            start += math.prod(shape)
+        return parts
+
+    def encode(self) -> bytes:
+        """The mask as a file."""
+        return pack({"entries": self.entries, "dtype": self.dtype}, np.frombuffer(self.bits, np.uint8))
+
+    @classmethod
+    def decode(cls, data: Buffer, digest: str) -> "Mask":
+        """Read a mask and insist that it is the one of this name."""
+        facts, bits = unpack(data)
+        mask = cls(tuple((name, tuple(shape)) for name, shape in facts["entries"]), facts["dtype"], bits.tobytes())
+        if mask.digest != digest:
+            raise ValueError("it is another mask than its name says")
+        return mask
+
+
+@dataclass(frozen=True)
+class Base:
+    """A chain's first sample, which its others are stored as differences to."""
+
+    step: int
+    values: Values
+    """Where the mask is not zero."""
+    mask: Mask
+    crc: int
+    """Of the file: samples name it, so that no other base is taken for it."""
+
+    def at(self, mask: Mask) -> Values:
+        """The values where another mask is not zero."""
+        if mask.digest == self.mask.digest:
+            return self.values
+        values: Values = self.mask.scatter(self.values)[mask.positions]
+        return values
+
+
+def to_half(values: Values, origin: Values) -> tuple[Values, int]:
+    """Differences to the origin in float16, divided by 2 to the power that is returned with them."""
+    difference = values - origin
+    largest = float(np.abs(difference).max(initial=0.0))
+    exponent = math.frexp(largest)[1] - LARGEST_EXPONENT if largest else 0
+    _scale(difference, -exponent)
+    return torch.from_numpy(difference).half().numpy(), exponent  # NumPy's conversion is several times slower
+
+
+def from_half(values: Values, exponent: int, origin: Values) -> Values:
+    """Undo `to_half`, up to rounding."""
+    difference = values.astype(origin.dtype)
+    _scale(difference, exponent)
+    difference += origin
+    return difference
+
+
+def _scale(values: Values, exponent: int) -> None:
+    """Multiply by a power of two in place; in two steps, as the power itself may be out of range."""
+    half = exponent // 2
+    values *= values.dtype.type(2.0**half)
+    values *= values.dtype.type(2.0 ** (exponent - half))
+
+
+def pack(facts: Mapping[str, Any], values: Values) -> bytes:
+    """A file of one array and what is to be known about it."""
+    known = {"format": FORMAT, **facts, "kind": values.dtype.name, "count": values.size}
+    crc = zlib.crc32(np.ascontiguousarray(values).data, zlib.crc32(_canonical(known)))
+    # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
+    content: bytes = save({"values": values}, metadata={"about": json.dumps(known | {"crc32": crc})})
+    return content
+
+
+def unpack(data: Buffer) -> tuple[dict[str, Any], Values]:
+    """The facts, with ``crc32``, and the array, a view of ``data``; an error in `DAMAGE` if they are not whole."""
+    facts, start = _header(data)
+    crc = facts.pop("crc32")
+    kind, count = np.dtype(_KINDS[facts["kind"]]), int(facts["count"])
+    if len(data) != start + count * kind.itemsize:
+        raise ValueError(f"it has {len(data)} bytes instead of {start + count * kind.itemsize}")
+    values = np.frombuffer(data, kind, count, start)
+    if zlib.crc32(values.data, zlib.crc32(_canonical(facts))) != crc:
+        raise ValueError("it does not match its checksum")
+    if facts["format"] != FORMAT:
+        raise ValueError(f"it has format {facts['format']}, and this version reads {FORMAT}")
+    return facts | {"crc32": crc}, values
+
+
+def mask_of(data: Buffer) -> str:
+    """Digest of the mask that a sample or a base refers to, from its header alone."""
+    return str(_header(data)[0].get("mask"))
+
+
+def _header(data: Buffer) -> tuple[dict[str, Any], int]:
+    length = int.from_bytes(data[:8], "little")
+    if not 0 < length <= len(data) - 8:
+        raise ValueError("it is cut off, or not one of ours")
+    return dict(json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["about"])), 8 + length
+
+
+def _canonical(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()

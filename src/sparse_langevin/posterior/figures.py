@@ -1,0 +1,93 @@
+"""Figures of chains and of calibration: traces, ranks, autocorrelations, reliability."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from sparse_langevin.posterior.calibration import Calibration
+from sparse_langevin.posterior.diagnostics import Array, Traces, autocorrelation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = ("#00796b", "#e67e22", "#5c6bc0", "#9e9e9e", "#c2185b", "#795548", "#1e88e5", "#7cb342")
+BINS = 20
+
+
+def trace_figure(traces: Traces) -> "Figure":
+    """Each quantity against the number of the draw, one line per chain."""
+    figure, axes, draws = _rows(traces)
+    for axis, (name, values) in zip(axes, draws.items(), strict=True):
+        for i, chain in enumerate(values):
+            axis.plot(chain, color=_colour(i), linewidth=0.8, alpha=0.8, label=f"chain {i}")
+        axis.set(xlabel="draw", ylabel=name)
+    return _with_legend(figure, axes)
+
+
+def rank_figure(traces: Traces) -> "Figure":
+    """Histograms of each chain's ranks among the draws of all chains; flat if the chains agree."""
+    figure, axes, draws = _rows(traces)
+    for axis, (name, values) in zip(axes, draws.items(), strict=True):
+        ranks = stats.rankdata(values, method="average").reshape(values.shape)
+        edges = np.linspace(0.5, values.size + 0.5, BINS + 1)
+        for i, chain in enumerate(ranks):
+            axis.stairs(np.histogram(chain, edges)[0], edges, color=_colour(i), linewidth=1.4, label=f"chain {i}")
+        axis.axhline(values.shape[1] / BINS, color="black", linestyle=":", label="if the chains agree")
+        axis.set(xlabel=f"rank of {name} among all draws", ylabel="draws", ylim=(0, None))
+    return _with_legend(figure, axes)
+
+
+def autocorrelation_figure(traces: Traces, lags: int = 100) -> "Figure":
+    """Autocorrelation of each chain against the lag; the grey band is where independent draws would lie."""
+    figure, axes, draws = _rows(traces)
+    for axis, (name, values) in zip(axes, draws.items(), strict=True):
+        for i, chain in enumerate(values):
+            axis.plot(autocorrelation(chain[None])[0, : lags + 1], color=_colour(i), label=f"chain {i}")
+        band = 1.96 / np.sqrt(values.shape[1])
+        axis.axhspan(-band, band, color="0.9", zorder=0, label="95 % if independent")
+        axis.set(xlabel="lag in draws", ylabel=f"autocorrelation of {name}")
+    return _with_legend(figure, axes)
+
+
+def calibration_figure(results: dict[str, Calibration]) -> "Figure":
+    """Reliability curve and PIT histogram, one line for each named result."""
+    figure, (curve, histogram) = _figure(1, 2, height=3.6)
+    for i, (name, result) in enumerate(results.items()):
+        levels, shares = result.reliability
+        curve.plot(levels, shares, color=_colour(i), marker=".", label=name)
+        histogram.stairs(np.array(result.pit) / result.count * len(result.pit), levels, color=_colour(i), label=name)
+    curve.plot([0, 1], [0, 1], color="black", linestyle=":", label="calibrated")
+    histogram.axhline(1, color="black", linestyle=":", label="calibrated")
+    curve.set(xlabel="level of the quantile", ylabel="share of true values below it")
+    histogram.set(xlabel="predicted probability of a smaller value", ylabel="density", ylim=(0, None))
+    curve.legend(frameon=False)
+    return figure
+
+
+def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
+    """A row of the figure for each quantity, and its draws."""
+    draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
+    for name, values in draws.items():
+        if values.ndim != 2 or not values.size:
+            raise ValueError(f"the trace of {name} must have the shape (chains, draws), got {values.shape}")
+    figure, axes = _figure(len(draws), 1, height=2.2 * len(draws) + 0.4)
+    return figure, list(axes), draws
+
+
+def _figure(rows: int, columns: int, *, height: float) -> tuple["Figure", Any]:
+    from matplotlib.figure import Figure  # slow to import, and no global state of pyplot is touched
+
+    if not rows:
+        raise ValueError("there is nothing to draw: give at least one trace")
+    figure = Figure(figsize=(9.0, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False).flatten()
+
+
+def _with_legend(figure: "Figure", axes: list[Any]) -> "Figure":
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    return figure
+
+
+def _colour(i: int) -> str:
+    return COLOURS[i % len(COLOURS)]

@@ -1,0 +1,175 @@
+"""Where the files of a bank are kept, in a folder or in memory, and what they are called.
+
+sample-CCC-SSSSSSSSS.safetensors   one sample, of chain C and step S
+base-CCC-SSSSSSSSS.safetensors     the sample that the others of chain C are differences to
+mask-DIGEST.safetensors            names, shapes, and which parameters are not zero; shared by samples
+thinning.safetensors               how far apart samples are since the bank outgrew its budget
+"""
+
+import mmap
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from sparse_langevin.files import TEMPORARY, write_atomically
+from sparse_langevin.posterior.encoding import DAMAGE, Buffer
+
+SUFFIX = ".safetensors"
+THINNING = f"thinning{SUFFIX}"
+_MASK = re.compile(r"mask-([0-9a-f]{64})\.safetensors")
+_PLACE = re.compile(r"(sample|base)-(\d{3,})-(\d{9,})\.safetensors")
+
+
+class Place(NamedTuple):
+    """Chain and step of a sample."""
+
+    chain: int
+    step: int
+
+    def name(self, kind: str) -> str:
+        """Its file's name, of kind ``sample`` or ``base``."""
+        return f"{kind}-{self.chain:03d}-{self.step:09d}{SUFFIX}"
+
+
+class DamagedError(RuntimeError):
+    """A file of a bank is truncated, changed, missing, or not one of ours."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(
+            f"{file} is damaged: {reason}. Restore it, or use PosteriorBank(skip_damaged=True), which leaves out the "
+            "samples that need it"
+        )
+        self.reason = reason
+
+
+class Store(Protocol):
+    """Named files: written whole, read, removed."""
+
+    def where(self, name: str) -> str:
+        """What to call a file in a message."""
+
+    def sizes(self) -> dict[str, int]:
+        """Names and bytes of all files."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+
+    def read(self, name: str) -> Buffer:
+        """A file's bytes."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write or replace a file as a whole."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    def sweep(self) -> None:
+        """Remove what a crash left behind."""
+
+
+class MemoryStore:
+    """Files in a dictionary."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+
+    def where(self, name: str) -> str:
+        """What to call a file in a message."""
+        return name
+
+    def sizes(self) -> dict[str, int]:
+        """Names and bytes of all files."""
+        return {name: len(data) for name, data in self._files.items()}
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return name in self._files
+
+    def read(self, name: str) -> Buffer:
+        """A file's bytes."""
+        return self._files[name]
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write or replace a file."""
+        self._files[name] = data
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        self._files.pop(name, None)
+
+    def sweep(self) -> None:
+        """Nothing is left behind in memory."""
+
+
+class FolderStore:
+    """Files in a folder, mapped into memory when they are read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def where(self, name: str) -> str:
+        """What to call a file in a message."""
+        return str(self.folder / name)
+
+    def sizes(self) -> dict[str, int]:
+        """Names and bytes of all files."""
+        found = self.folder.glob(f"*{SUFFIX}")
+        return {path.name: path.stat().st_size for path in found if not path.name.startswith(TEMPORARY)}
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return (self.folder / name).exists()
+
+    def read(self, name: str) -> Buffer:
+        """A file's bytes, read from the disk as they are looked at."""
+        with open(self.folder / name, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write or replace a file as a whole; a full disk leaves the others as they were."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            write_atomically(self.folder / name, data)
+        except OSError as error:
+            text = f"{error.strerror}; earlier samples are intact: free space, or use PosteriorBank(budget=...)"
+            raise OSError(error.errno, text, str(self.folder / name)) from error
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove files that a crash left half-written."""
+        for path in self.folder.glob(f"{TEMPORARY}*{SUFFIX}"):
+            path.unlink(missing_ok=True)
+
+
+def places(names: Iterable[str], kind: str, chain: int | None = None) -> list[Place]:
+    """Chain and step of all samples or bases among the names, or of one chain's, in order."""
+    matches = (_PLACE.fullmatch(name) for name in names)
+    found = [Place(int(m[2]), int(m[3])) for m in matches if m and m[1] == kind]
+    return sorted(place for place in found if chain in (None, place.chain))
+
+
+def mask_name(digest: str) -> str:
+    """A mask's file name."""
+    return f"mask-{digest}{SUFFIX}"
+
+
+def digests(names: Iterable[str]) -> list[str]:
+    """Digests of all masks among the names."""
+    return sorted(m[1] for m in map(_MASK.fullmatch, names) if m)
+
+
+@contextmanager
+def blaming(store: Store, name: str) -> Iterator[None]:
+    """Say which file it was, if what is done with its contents fails."""
+    try:
+        yield
+    except DAMAGE as error:
+        if not store.has(name):
+            raise DamagedError(store.where(name), "it is missing") from error
+        reason = str(error) if type(error) is ValueError else f"its header makes no sense ({error!r})"
+        raise DamagedError(store.where(name), reason) from error
