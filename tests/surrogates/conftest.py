@@ -8,7 +8,9 @@ from tests.surrogates.small import NETWORK
 
 
 def short(method="psgld-sa", **changes):
-    return Settings.of(method, **({"epochs": 4, "batch_size": 8, "samples": 3, "network": NETWORK} | changes))
+    return Settings.of(
+        method, **({"epochs": 4, "batch_size": 8, "samples": 3, "burn_in": 0.5, "network": NETWORK} | changes)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pytest
 from sparse_langevin.checkpoint import checkpoints
 from sparse_langevin.darcy import Grid, Recipe, generate
 from sparse_langevin.surrogates import SurrogateRun
+from sparse_langevin.surrogates.report import judge
 from tests.surrogates.small import NETWORK
 from tests.test_cli_data import call, refused
 
@@ -35,12 +36,28 @@ def test_validation_is_named(data, tmp_path):
     assert "last sample on validation data" in text
 
 
+def test_recalibration_uses_validation_data_only(data, tmp_path):
+    run = ["--run", tmp_path / "run", "--validation", 0.3, "--burn-in", 0.5]
+    call("train", "--data", data.folder, *run, *SHORT)
+    text = " ".join(call("evaluate", tmp_path / "run").split())
+    assert "recalibrated" in text and "as it is" in text
+    place = SurrogateRun.open(tmp_path / "run")
+    judged = judge(place)
+    assert judged.trust.factor.count == 9 * data.grid.edges  # 30 % of the 30 training samples
+    assert judged.trust.factor.after == pytest.approx(0.9, abs=0.01)
+    sample = judged.prediction
+    assert judged.trust.plain.coverage[0.9] == pytest.approx(
+        np.mean(np.abs(data.array("velocity", "test") - sample.velocity.numpy()) < 1.6449 * sample.total_std.numpy()),
+        abs=1e-3,
+    )
+
+
 def test_evaluate(data, finished, tmp_path):
     text = call("evaluate", finished.path, "--out", tmp_path / "errors.csv")
     assert "training" in text and "70.00" in text
     rows = np.genfromtxt(tmp_path / "errors.csv", delimiter=",", names=True)
     assert len(rows) == 10
-    mean = float(re.search(r"psgld-sa\s+│\s+([\d.]+)", text).group(1))
+    mean = float(re.search(r"psgld-sa\s[^\d]*(?:70%, run)?\s+([\d.]+)", text).group(1))
     assert 100 * rows["e1"].mean() == pytest.approx(mean, abs=1e-3)
 
 
@@ -49,8 +66,15 @@ def test_predict_takes_the_mean_over_samples(data, finished, tmp_path):
     np.save(tmp_path / "kappa.npy", kappa)
     call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "u.npz")
     call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "last.npz", "--last")
+    levels = ["--quantiles", 0.05, "--quantiles", 0.95]
+    call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "q.npz", "--std", *levels)
     with np.load(tmp_path / "u.npz") as file, np.load(tmp_path / "last.npz") as other:
         found, last = dict(file), dict(other)
+    with np.load(tmp_path / "q.npz") as file:
+        low, high = file["quantiles"]
+        assert file["levels"].tolist() == [0.05, 0.95]
+    assert (low < found["velocity"]).all() and (found["velocity"] < high).all()
+    np.testing.assert_allclose(high - low, 2 * 1.645 * found["total_std"], rtol=0.05)
     assert found["velocity"].shape == found["std"].shape == (10, data.grid.edges) and "std" not in last
     surrogate, all_samples, weights = finished.surrogate(), [], []
     maps = surrogate.normalisation
@@ -69,7 +93,8 @@ def test_report_is_one_file(finished, tmp_path):
     page = (tmp_path / "report.html").read_text()
     for text in ("Learning curves", "Sparsity", "inclusion probabilities", "training mean", "seconds an epoch"):
         assert text in page
-    assert page.count("data:image/png;base64,") == 1 + 2 * 2 + 2  # curves, two samples and one histogram a run
+    # curves; for each run two samples, two figures of error bars and a histogram
+    assert page.count("data:image/png;base64,") == 1 + 2 * 5
     assert "http" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
 
 
@@ -98,6 +123,9 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     assert "sample 3: kappa must be" in error(*predict, tmp_path / "negative.npy")
     assert "there is no file" in error(*predict, tmp_path / "missing.npy")
     assert not (tmp_path / "u.npz").exists()
+    assert "quantiles need posterior samples" in error(
+        *predict, tmp_path / "negative.npy", "--last", "--quantiles", 0.5
+    )
     assert "must end in .npz" in error("predict", finished.path, "--input", "x.npy", "--out", tmp_path / "u.txt")
     (tmp_path / "there.html").write_text("mine")
     assert "it exists" in error("report", finished.path, "--out", tmp_path / "there.html")
@@ -114,6 +142,7 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     settings = finished.settings
     resume = ["train", "--data", data.folder, "--run", copy, "--sparsity", 0.7, "--network", NETWORK]
     resume += ["--epochs", settings.epochs, "--batch-size", settings.batch_size, "--samples", settings.samples]
+    resume += ["--burn-in", settings.burn_in]
     assert "is damaged" in error(*resume)
 
 

@@ -41,5 +41,5 @@ def test_opens_without_a_fault(finished, tmp_path):
     found = json.loads(
         re.search(r'<pre id="found">(.*?)</pre>', result.stdout.decode()).group(1).replace("&quot;", '"')
     )
-    assert found == {"pictures": 4, "broken": 0, "without_text": 0, "overflow": 0, "dead_links": 0}
+    assert found == {"pictures": 6, "broken": 0, "without_text": 0, "overflow": 0, "dead_links": 0}
     assert "CONSOLE" not in result.stderr.decode()

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sparse_langevin.cli.tables import print_table
 from sparse_langevin.interrupts import Interrupted, deferred_signals
 from sparse_langevin.progress import progress_bar
 
@@ -99,7 +100,7 @@ def search(
     from sparse_langevin.experiments.darcy_search import search_cells, search_table
 
     records = _run_cells(search_cells(), out, "search", workers, None)
-    _print_page_table(search_table(records))
+    print_table(search_table(records))
 
 
 def _surrogates(
@@ -123,7 +124,7 @@ def _surrogates(
         records = _run_cells(chosen, folder, scale, workers, image)
     finally:
         page = publish(study, folder, command)
-    _print_page_table(main_table(study, records))
+    print_table(main_table(study, records))
     print(f"table: {folder / 'table.json'}\nreport: {page}")
 
 
@@ -145,14 +146,6 @@ def _run_cells(
         if (number := pending()) is not None:
             raise Interrupted(number, len(records), "cell", folder)
     return records
-
-
-def _print_page_table(page: Any) -> None:
-    """A table of a report, on the terminal."""
-    table = Table(*page.columns, title=page.caption)
-    for row in page.cells():
-        table.add_row(*(cell.text for cell in row))
-    Console().print(table)
 
 
 def _print_table(rows: list[dict[str, Any]], title: str) -> None:

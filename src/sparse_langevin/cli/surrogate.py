@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sparse_langevin.cli.tables import print_table
 from sparse_langevin.files import require_new, write_new
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run that 'train' has made.")]
@@ -77,17 +78,15 @@ def evaluate(
 ) -> None:
     """Errors on the test set, their quantiles, and the mean predictor beside them."""
     from sparse_langevin.surrogates import SurrogateRun
-    from sparse_langevin.surrogates.report import error_table, judge, quantile_table
+    from sparse_langevin.surrogates.report import error_table, judge, quantile_table, trust_table
 
     if out is not None:
         require_new(out, overwrite=force)
     place = SurrogateRun.open(run)
     judged = judge(place, place.find_data(data))
-    for page in (error_table([judged]), quantile_table([judged])):
-        table = Table(*page.columns, title=page.caption)
-        for row in page.cells():
-            table.add_row(*(cell.text for cell in row))
-        Console().print(table)
+    known = [trust_table([judged])] if judged.trust is not None else []
+    for page in (error_table([judged]), quantile_table([judged]), *known):
+        print_table(page)
     if out is not None:
         best = judged.averaged or judged.last
         rows = zip(best.e1, best.e2, best.mass_residual, strict=True)
@@ -100,6 +99,12 @@ def predict(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or one that 'export' has made.")],
     input: Annotated[Path, typer.Option(help="kappa (samples, ny, nx): .npy, .npz or HDF5.")],
     out: Annotated[Path, typer.Option(help="Velocities to write: .npz.")],
+    std: Annotated[
+        bool, typer.Option("--std", help="Insist on standard deviations: an error without samples.")
+    ] = False,
+    quantiles: Annotated[
+        list[float] | None, typer.Option(help="Level of a quantile to write, such as 0.05: repeat the option.")
+    ] = None,
     last: Annotated[bool, typer.Option("--last", help="Only the last posterior sample.")] = False,
     force: Force = False,
 ) -> None:
@@ -111,7 +116,7 @@ def predict(
     from sparse_langevin.progress import progress_bar
     from sparse_langevin.surrogates import SurrogateRun
     from sparse_langevin.surrogates.export import load_exported
-    from sparse_langevin.surrogates.prediction import Prediction
+    from sparse_langevin.surrogates.prediction import Forecast
     from sparse_langevin.surrogates.prediction import predict as predict_velocity
 
     if out.suffix != ".npz":
@@ -119,12 +124,22 @@ def predict(
     require_new(out, overwrite=force)
     kappa = torch.from_numpy(read_arrays(input)["kappa"])
     if (run / MANIFEST).exists():  # made by 'export'
-        made = Prediction(load_exported(run).predict(kappa), None, 0)
+        if std or quantiles:
+            raise ValueError(f"{run} is one network without posterior samples: give the run it was exported from")
+        made = Forecast(load_exported(run).predict(kappa))
     else:
         place = SurrogateRun.open(run)
-        with progress_bar(len(place.bank()), None, "sample") as advance:
-            made = predict_velocity(place, kappa, last=last, progress=lambda done, total: advance(done, ""))
-    arrays = {"velocity": made.velocity.numpy()} | ({"std": made.std.numpy()} if made.std is not None else {})
+        with progress_bar(None, None, "sample") as advance:
+            made = predict_velocity(
+                place, kappa, last=last, quantiles=quantiles or (), progress=lambda done: advance(done, "")
+            )
+    arrays = {"velocity": made.velocity.numpy()}
+    if made.std is not None:
+        arrays |= {"std": made.std.numpy(), "total_std": made.total_std.numpy()}
+    elif std:
+        raise ValueError("there are no posterior samples to take a standard deviation of: train with --samples")
+    if made.quantiles is not None:
+        arrays |= {"levels": np.array(quantiles), "quantiles": made.quantiles.numpy()}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_new(out, buffer.getvalue(), overwrite=force)

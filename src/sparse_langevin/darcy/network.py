@@ -105,10 +105,14 @@ class Surrogate(nn.Module):
     @torch.no_grad()
     def predict(self, kappa: Tensor) -> Tensor:
         """Velocity (batch, edges) of permeability fields (batch, ny, nx), both in physical units."""
+        self.check(kappa)
+        maps = self.normalisation
+        return maps.decode_velocity(self(maps.encode_kappa(kappa.float())))
+
+    def check(self, kappa: Tensor) -> None:
+        """Raise if a field has another shape, or is not positive."""
         for index, field in enumerate(kappa):
             try:
                 check_permeability(field.cpu().numpy(), self.grid)
             except ValueError as error:
                 raise ValueError(f"sample {index}: {error}") from error
-        maps = self.normalisation
-        return maps.decode_velocity(self(maps.encode_kappa(kappa.float())))

@@ -11,10 +11,13 @@ from matplotlib.figure import Figure
 from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.grid import Array, Grid
 from sparse_langevin.darcy.pictures import draw_field
+from sparse_langevin.posterior.calibration import LEVELS
+from sparse_langevin.posterior.figures import calibration_figure
 from sparse_langevin.report import Picture, Section, Table, number, png, render
+from sparse_langevin.surrogates.calibration import Trust, trust
 from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation, errors_of
 from sparse_langevin.surrogates.evaluation import evaluate as evaluate_network
-from sparse_langevin.surrogates.prediction import Prediction, predict
+from sparse_langevin.surrogates.prediction import Forecast, predict
 from sparse_langevin.surrogates.runs import MODEL, SAMPLES, SurrogateRun
 
 
@@ -26,10 +29,12 @@ class Judged:
     data: DarcyData
     last: Evaluation
     """Of the finished network, the last sample of its chain."""
-    prediction: Prediction
+    prediction: Forecast
     """Of the test fields, by all samples that were kept."""
     averaged: Evaluation | None
     """Of the mean over the samples; None without samples."""
+    trust: Trust | None
+    """Of its error bars; None without samples."""
 
     @property
     def name(self) -> str:
@@ -56,7 +61,8 @@ def judge(run: SurrogateRun, data: DarcyData | None = None) -> Judged:
             "test",
             (last.baseline_e1, last.baseline_e2),
         )
-    return Judged(run, data, last, prediction, averaged)
+    known = trust(run, data, prediction) if prediction.samples > 1 else None
+    return Judged(run, data, last, prediction, averaged, known)
 
 
 def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
@@ -78,6 +84,7 @@ def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
         Section("Errors", _error_text(first, tests), [error_table(judged), quantile_table(judged)]),
         Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), CURVES)]),
         Section("Predictions", (), (), [p for j in judged for p in _pictures(j, shown)]),
+        *_trust_sections(judged),
         Section("Sparsity", (), [_layer_table(judged)], _inclusion_pictures(judged)),
         Section("Settings and cost", (), [_settings_table(judged), _cost_table(judged)]),
     ]
@@ -126,6 +133,39 @@ def quantile_table(judged: Sequence[Judged]) -> Table:
         values = [number(100 * v) for v in best.quantiles("e1").values()]
         rows.append((one.name, *values, number(100 * float(best.e1[worst])), str(worst)))
     return Table(columns, rows, "Quantiles of e1 in percent over the test samples, and the worst one.")
+
+
+def trust_table(judged: Sequence[Judged]) -> Table:
+    """Coverage of intervals, scores, and whether large deviations go with large errors."""
+    columns = ("", *(f"{level:.0%}" for level in LEVELS), "width", "CRPS", "NLL", "rank")
+    rows = []
+    for one in judged:
+        if one.trust is None:
+            continue
+        for name, found in (("as it is", one.trust.plain), ("recalibrated", one.trust.recalibrated)):
+            if found is None:
+                continue
+            shares = [f"{found.coverage[level]:.1%}" for level in LEVELS]
+            scores = [number(found.sharpness[0.9], 4), number(found.crps, 5), number(found.nll, 3)]
+            rows.append((f"{one.name}, {name}", *shares, *scores, number(one.trust.rank_correlation, 2)))
+    caption = (
+        "Share of the test set's velocities that lie in intervals of 50 to 95 %, mean width of those of 90 %, scores; "
+        "rank correlation of standard deviation and error over the test samples. Recalibrated: with one factor on the "
+        "standard deviation, found on validation data."
+    )
+    return Table(columns, rows, caption)
+
+
+def deviation_figure(known: Trust) -> Figure:
+    """Error against standard deviation, one point a test sample: a doubtful prediction should show."""
+    figure = Figure(figsize=(4.8, 3.6), layout="constrained")
+    axis = figure.subplots()
+    axis.scatter(known.predicted, known.actual, s=12, label="test samples")
+    axis.set(xlabel="standard deviation due to the weights", ylabel="error", xscale="log", yscale="log")
+    axis.set_title("root mean squares over the edges")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    return figure
 
 
 def curves_figure(runs: Sequence[SurrogateRun], labels: Sequence[str] | None = None) -> Figure:
@@ -194,6 +234,19 @@ def _error_text(first: Judged, tests: int) -> list[str]:
         "error, e2 the same weighted by 1/kappa. The mean predictor, which always answers the training mean, has "
         f"e1 = {100 * first.last.baseline_e1:.2f} %: an error means little without it.",
     ]
+
+
+def _trust_sections(judged: Sequence[Judged]) -> list[Section]:
+    pictures = []
+    for one in judged:
+        if one.trust is None:
+            continue
+        results = {"as it is": one.trust.plain}
+        if one.trust.recalibrated is not None:
+            results["recalibrated"] = one.trust.recalibrated
+        pictures.append(Picture(png(calibration_figure(results)), f"{one.name}: promised and kept coverage."))
+        pictures.append(Picture(png(deviation_figure(one.trust)), f"{one.name}: error against standard deviation."))
+    return [Section("Error bars", (), [trust_table(judged)], pictures)] if pictures else []
 
 
 def _layer_table(judged: Sequence[Judged]) -> Table:

@@ -9,7 +9,6 @@ result.json          counts, seconds, SHA-256 of the model; written last
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -158,13 +157,6 @@ class SurrogateRun:
     def bank(self) -> PosteriorBank:
         """The posterior samples that were kept."""
         return PosteriorBank(folder=self.path / SAMPLES)
-
-    def sampled_predictions(self, kappa: Tensor, batch_size: int = 100) -> Iterator[tuple[float, Tensor]]:
-        """Weight and raw velocities (samples, edges) of each posterior sample, one after the other."""
-        surrogate = self.surrogate()
-        for sample in self.bank():
-            surrogate.load_state_dict(surrogate.state_dict() | sample.parameters)
-            yield sample.weight, torch.cat([surrogate.predict(part) for part in torch.split(kappa, batch_size)])
 
 
 def empty_surrogate(settings: Settings, grid: Grid) -> Surrogate:

@@ -12,10 +12,11 @@ from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.errors import e1, e2
 from sparse_langevin.darcy.network import Surrogate
 from sparse_langevin.darcy.tensors import Normalisation
+from sparse_langevin.flat import choose_sparse
 from sparse_langevin.likelihoods import GaussianLikelihood
 from sparse_langevin.posterior import PosteriorBank
 from sparse_langevin.preconditioners import Identity, RMSprop
-from sparse_langevin.priors import GaussianPrior, SpikeSlab
+from sparse_langevin.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.pruning import Pruning
 from sparse_langevin.sampler import Sampler
 from sparse_langevin.schedules import Cosine
@@ -90,21 +91,33 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
     if settings.method == "adam":
         return Adam(model, step_size=size, sparse=sparse, pruning=pruning)
     dense = GaussianPrior(settings.sigma0)
-    # A network must start in the slab: while its weights are small, a learned delta would send all into the spike.
-    slab = SpikeSlab(v0=settings.v0, v1=settings.v1, b=1.0, delta=0.99)
     return Sampler(
         model,
         GaussianLikelihood(),
         num_data=rows,
         step_size=size,
         preconditioner=RMSprop() if settings.method.startswith("p") else Identity(),
-        prior=slab if settings.method.endswith("-sa") else dense,
+        prior=_spike_and_slab(settings, model, sparse) if settings.method.endswith("-sa") else dense,
         dense_prior=dense,
         tau=settings.tau,
         seed=settings.seed,
         sparse=sparse,
         pruning=pruning,
     )
+
+
+def _spike_and_slab(settings: Settings, model: nn.Module, sparse: list[str] | None) -> dict[str, Prior]:
+    """One prior for each sparse layer, with an expected inclusion of what is to be kept, worth as much as the weights.
+
+    Under the paper's Beta(1, p) the inclusion probabilities of a network run to zero while sigma, and with it the
+    spike, is still wide, and never come back.
+    """
+    kept = 1.0 - settings.sparsity if settings.sparsity else 0.5
+    sizes = {name: p.numel() for name, p in model.named_parameters() if name in choose_sparse(model, sparse)}
+    return {
+        name: SpikeSlab(settings.v0, settings.v1, a=kept * size, b=(1 - kept) * size, delta=kept)
+        for name, size in sizes.items()
+    }
 
 
 def sparse_layers(model: nn.Module) -> list[str] | None:

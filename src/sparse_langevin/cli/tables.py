@@ -1,0 +1,17 @@
+"""Tables of the reports, on a terminal."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sparse_langevin import report
+
+
+def print_table(page: report.Table) -> None:
+    """Print a table of a report: the first column to the left, numbers to the right, the caption above."""
+    table = Table(title=page.caption, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    for index, column in enumerate(page.columns):
+        table.add_column(column, justify="left" if index == 0 or page.prose else "right", overflow="fold")
+    for row in page.cells():
+        table.add_row(*(cell.text for cell in row))
+    Console().print(table)
