@@ -1,7 +1,8 @@
 r"""Gaussian noise as a pure function of (seed, stream, step, index).
 
-The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
-2011): a keyed bijection of 64-bit counters. The key comes from the seed and the stream, the counter is
+The generator is Threefry-2x32 with 13 rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
+2011): a keyed bijection of 64-bit counters; 13 is the number from which Random123 calls it resistant to the Crush
+batteries, 20 its margin against an adversary, whom a sampler does not have. The key comes from the seed and the stream, the counter is
 (index // 2, step), and each pair of 32-bit words gives two normal numbers by Box and Muller:
 
     u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32      (words as signed integers + 2^31)
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+ROUNDS = 13
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 
@@ -140,14 +142,16 @@ def threefry2x32(key: Key, word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor
     spill = torch.empty_like(word1)
     word0.add_(schedule[0])
     word1.add_(schedule[1])
-    for group in range(5):
-        for turn in ROTATIONS[group % 2]:
-            word0.add_(word1)
-            torch.bitwise_right_shift(word1, 32 - turn, out=spill)
-            spill.bitwise_and_((1 << turn) - 1)
-            word1.bitwise_left_shift_(turn).bitwise_or_(spill).bitwise_xor_(word0)
-        word0.add_(schedule[(group + 1) % 3])
-        word1.add_(_signed(schedule[(group + 2) % 3] + group + 1))
+    for number in range(ROUNDS):
+        group, place = divmod(number, 4)
+        turn = ROTATIONS[group % 2][place]
+        word0.add_(word1)
+        torch.bitwise_right_shift(word1, 32 - turn, out=spill)
+        spill.bitwise_and_((1 << turn) - 1)
+        word1.bitwise_left_shift_(turn).bitwise_or_(spill).bitwise_xor_(word0)
+        if place == 3:
+            word0.add_(schedule[(group + 1) % 3])
+            word1.add_(_signed(schedule[(group + 2) % 3] + group + 1))
     return word0, word1
 
 

@@ -39,7 +39,7 @@ def normals(key: tuple[int, int], step: int, first_pair: int, out: Array) -> Non
 
 @compiled
 def _threefry(key0: Word, key1: Word, word0: Word, word1: Word) -> tuple[Word, Word]:
-    """Threefry-2x32 with 20 rounds, see `noise.threefry2x32`; all words are uint32."""
+    """Threefry-2x32 with 13 rounds, see `noise.threefry2x32`; all words are uint32."""
     key2 = u32(key0 ^ key1 ^ u32(PARITY))
     word0, word1 = u32(word0 + key0), u32(word1 + key1)
     word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
@@ -48,10 +48,7 @@ def _threefry(key0: Word, key1: Word, word0: Word, word1: Word) -> tuple[Word, W
     word0, word1 = u32(word0 + key2), u32(word1 + key0 + u32(2))
     word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
     word0, word1 = u32(word0 + key0), u32(word1 + key1 + u32(3))
-    word0, word1 = _four_rounds(word0, word1, 17, 29, 16, 24)
-    word0, word1 = u32(word0 + key1), u32(word1 + key2 + u32(4))
-    word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
-    return u32(word0 + key2), u32(word1 + key0 + u32(5))
+    return _round(word0, word1, 17)
 
 
 @compiled
