@@ -1,9 +1,9 @@
 r"""Gaussian noise as a pure function of (seed, stream, step, index).
 
-The generator is Threefry-2x32 with 13 rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
-2011): a keyed bijection of 64-bit counters; 13 is the number from which Random123 calls it resistant to the Crush
-batteries, 20 its margin against an adversary, whom a sampler does not have. The key comes from the seed and the stream, the counter is
-(index // 2, step), and each pair of 32-bit words gives two normal numbers by Box and Muller:
+The generator is Threefry-2x32 with 13 rounds, the faster of the two forms for which Random123 publishes known answers
+(Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011): a keyed bijection of 64-bit counters. The key comes
+from the seed and the stream, the counter is (index // 2, step), and each pair of 32-bit words gives two normal numbers
+by Box and Muller:
 
     u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32      (words as signed integers + 2^31)
     z[2i] = sqrt(-2 log u1) cos(2 pi u2)      z[2i + 1] = sqrt(-2 log u1) sin(2 pi u2)
