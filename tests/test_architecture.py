@@ -12,7 +12,7 @@ LAYERS = [
     {"checkpoint", "darcy"},
     {"runs"},
     {"likelihoods", "priors", "preconditioners", "pruning"},
-    {"curvature", "checks", "health"},
+    {"curvature", "checks", "health", "closed_form"},
     {"kernels"},
     {"sampler", "deploy"},
     {"algorithms", "posterior"},

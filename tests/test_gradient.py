@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sparse_langevin import Batches, CategoricalLikelihood, GaussianLikelihood, sgld
+from sparse_langevin import Batches, CategoricalLikelihood, GaussianLikelihood, GaussianPrior, Sampler, sgld
 
 N = 53  # prime: every batch size leaves a ragged batch
 
@@ -63,3 +63,44 @@ def test_halving_the_batch_leaves_the_expectation(kind):
     whole = gradient(sampler, kind, x[:16], y[:16])
     halves = (gradient(sampler, kind, x[:8], y[:8]) + gradient(sampler, kind, x[8:16], y[8:16])) / 2
     torch.testing.assert_close(whole, halves, rtol=1e-12, atol=1e-12 * whole.abs().max().item())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("sparse", [None, []])
+def test_one_linear_layer_needs_no_autograd(bias, outputs, sparse):
+    """The closed form against the graph: gradient, loss and residuals."""
+    torch.manual_seed(0)
+    layer = nn.Linear(5, outputs, bias=bias).double()
+    sampler = Sampler(
+        layer, GaussianLikelihood(sigma=0.7), num_data=40, step_size=1e-4, prior=GaussianPrior(), sparse=sparse
+    )
+    batch = torch.randn(7, 5).double(), torch.randn(7, outputs).double()
+    assert sampler._linear is not None
+    quick, scale, _ = sampler._differentiate(batch, 1)
+    gradient = sampler.flat.grad.clone()
+    sampler._linear = None
+    slow, same, _ = sampler._differentiate(batch, 1)
+    assert scale == same
+    torch.testing.assert_close(gradient, sampler.flat.grad, rtol=1e-12, atol=1e-12)
+    assert quick.examples == slow.examples and quick.residuals_per_example == slow.residuals_per_example
+    for mine, theirs in ((quick.rss, slow.rss), (quick.loss, slow.loss), (quick.log_likelihood, slow.log_likelihood)):
+        torch.testing.assert_close(mine, theirs.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_whatever_is_not_plain_goes_through_autograd():
+    class Doubled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    frozen = nn.Linear(2, 1)
+    frozen.bias.requires_grad_(False)
+    for model in (Doubled(2, 1), frozen, nn.Sequential(nn.Linear(2, 1))):
+        assert Sampler(model, GaussianLikelihood(), num_data=9, step_size=1e-4, prior=GaussianPrior())._linear is None
+    late = Sampler(nn.Linear(2, 1), GaussianLikelihood(), num_data=9, step_size=1e-4, prior=GaussianPrior())
+    x, y = torch.randn(4, 2), torch.randn(4, 1)
+    late._differentiate((x, y), 1)
+    before = late.flat.grad.clone()
+    late.model.register_forward_hook(lambda module, inputs, output: 2 * output)
+    late._differentiate((x, y), 1)
+    assert not torch.equal(before, late.flat.grad)

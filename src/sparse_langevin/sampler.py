@@ -21,6 +21,7 @@ from sparse_langevin.checks import (
     require_frozen_statistics,
     require_same_layout,
 )
+from sparse_langevin.closed_form import LinearGradient
 from sparse_langevin.curvature import DiagonalHessian
 from sparse_langevin.flat import Block, FlatParameters, SparseChoice
 from sparse_langevin.health import HealthMonitor, capped_omega, check_spike_and_slab
@@ -173,6 +174,7 @@ class Sampler:
         self.keep = torch.ones_like(vector[start:], dtype=torch.bool) if pruning else None
         self._kept = {b.name: b.size for b in self.flat.blocks if b.sparse}
         self._engine = kernels.choose(vector, engine)
+        self._linear = LinearGradient.of(model, self.likelihood, self.flat)
         self._states = self._make_states()
         self._noise = self._stream(noise.WEIGHTS)
         self._curvature = None
@@ -293,19 +295,27 @@ class Sampler:
         """Gradient of minus the log-likelihood into ``flat.grad``; N/n; and the diagonal Hessian if Gamma is on."""
         self.flat.check_seating()
         require_frozen_statistics(self._norms)
+        if self._linear is not None and self._curvature is None:
+            known = self._linear(data, self.sigma, self.num_data)
+            if known is not None:
+                return known, self._scale(known), None
         with torch.enable_grad():
             evaluation = self.likelihood.evaluate(self.model, data, self.sigma)
-            if evaluation.examples > self.num_data:
-                raise ValueError(
-                    f"the batch has {evaluation.examples} examples but num_data is {self.num_data}: "
-                    "num_data is the size of the whole data set"
-                )
-            scale = self.num_data / evaluation.examples
+            scale = self._scale(evaluation)
             create_graph = self._curvature is not None and not self._curvature.exact
             gradients = self.flat.differentiate(evaluation.log_likelihood, -scale, create_graph=create_graph)
         if self._curvature is None:
             return evaluation, scale, None
         return evaluation, scale, self._curvature(self.flat, gradients, scale, data, self.sigma, k)
+
+    def _scale(self, evaluation: Evaluation) -> float:
+        """N/n, the factor from a batch to the whole data set."""
+        if evaluation.examples > self.num_data:
+            raise ValueError(
+                f"the batch has {evaluation.examples} examples but num_data is {self.num_data}: "
+                "num_data is the size of the whole data set"
+            )
+        return self.num_data / evaluation.examples
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
         """Let the engine update every block."""
