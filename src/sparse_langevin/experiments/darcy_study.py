@@ -27,7 +27,8 @@ from sparse_langevin.experiments.darcy_cells import Cell, Field, Scale
 from sparse_langevin.files import write_atomically
 from sparse_langevin.interrupts import EXIT_CODE
 from sparse_langevin.report import png
-from sparse_langevin.surrogates.report import Judged, judge, prediction_figure
+from sparse_langevin.surrogates.figures import prediction_figure
+from sparse_langevin.surrogates.report import Judged, judge
 from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun
 from sparse_langevin.surrogates.train import train
 
