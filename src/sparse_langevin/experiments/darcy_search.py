@@ -1,7 +1,7 @@
 """The search behind the defaults of each method: short runs on KLE fields, judged on validation data alone.
 
-25 by 25 cells instead of 50 by 50, the paper's 1500 samples, a tenth of the training data set apart. One choice is
-varied at a time, in the order of the list; what won is the default in `surrogates.settings`.
+25 by 25 cells instead of 50 by 50, the paper's 1500 samples, a tenth of the training data set apart. One choice at a
+time differs from the defaults in `surrogates.settings`.
 """
 
 import math

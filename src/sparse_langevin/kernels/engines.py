@@ -141,9 +141,15 @@ class Native:
             prior = self._native.PriorScalars(float(state.prior.precision), 1.0, 1.0, 0.0)
         else:
             prior = self._native.PriorScalars(0.0, float(state.prior.v0), float(state.prior.v1), state.log_odds)
-        vectors = (state.beta, state.grad, state.v, state.curvature, state.rho, state.s, state.keep)
-        arrays = (None if vector is None else vector.numpy() for vector in vectors)
-        return (*arrays, scalars, prior, key, k, state.start)
+        if not state.arrays:  # a conversion costs as much as the arithmetic of a hundred weights
+            state.arrays = tuple(map(_array, (state.beta, state.grad, state.v, state.rho, state.s)))
+        beta, grad, v, rho, s = state.arrays
+        curvature, keep = _array(state.curvature), _array(state.keep)
+        return beta, grad, v, curvature, rho, s, keep, scalars, prior, key, k, state.start
+
+
+def _array(vector: Tensor | None) -> Any:
+    return None if vector is None else vector.numpy()
 
 
 def pieces(length: int, piece: int) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ covariance 2*eps*G/tau is -G*dU + Gamma/tau. At tau = 1 it is the paper's equati
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,6 +41,8 @@ class BlockState:
     """Log-odds of inclusion of a weight at zero, see `SpikeSlab.log_odds_at_zero`."""
     keep: Tensor | None = None
     """False where a weight is held at zero."""
+    arrays: tuple[Any, ...] = ()
+    """What an engine keeps of the block from step to step: the native one its tensors as NumPy arrays."""
 
     @property
     def span(self) -> slice:

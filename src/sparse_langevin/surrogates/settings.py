@@ -1,7 +1,6 @@
 """What determines the training of a surrogate, and the defaults of each method.
 
-The defaults were found by the search in ``experiments/darcy_search.py`` on validation data; docs/surrogates.md has its
-table.
+The defaults were chosen on validation data; ``sparse-langevin reproduce search`` compares them with their neighbours.
 """
 
 import importlib
@@ -133,7 +132,7 @@ class Settings:
         return [name for name in mine if json.dumps(mine[name]) != json.dumps(theirs[name])]
 
 
-# By the search on validation data.
+# Chosen on validation data, see `experiments.darcy_search`.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "adam": {"final_step": 1e-3, "warmup": 0.0},
     "sgld": {"step_size": 1.0},
