@@ -53,7 +53,7 @@ def deviation_figure(known: Trust) -> Figure:
     figure = Figure(figsize=(4.8, 3.6), layout="constrained")
     axis = figure.subplots()
     axis.scatter(known.predicted, known.actual, s=12, label="test samples")
-    axis.set(xlabel="standard deviation due to the weights", ylabel="error", xscale="log", yscale="log")
+    axis.set(xlabel="standard deviation due to the weights", ylabel="error", xlim=(0, None), ylim=(0, None))
     axis.set_title("root mean squares over the edges")
     axis.grid(alpha=0.3)
     axis.legend()
