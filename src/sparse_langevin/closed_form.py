@@ -4,6 +4,7 @@ For a layer of a few hundred weights most of a step would go into building a gra
 r = F(x) - y the gradient of the residual sum of squares is 2 r'x for the weights and 2 sum r for the bias.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ class LinearGradient:
         assert isinstance(model, nn.Linear)
         return cls(model, flat)
 
-    def __call__(self, data: Any, sigma: float, num_data: int) -> Evaluation | None:
+    def __call__(self, data: Any, sigma: float, scale: Callable[[int], float]) -> Evaluation | None:
         """Write N/n times minus the gradient of the log-likelihood; None for a batch that is not two matrices."""
         layer = self._layer
         # A hook may change the output; then only autograd knows the gradient.
@@ -56,7 +57,7 @@ class LinearGradient:
             residual = functional.linear(x, layer.weight, layer.bias).sub_(y)
             flat = residual.view(-1)
             rss = torch.dot(flat, flat)
-            residual.mul_(num_data / (len(y) * sigma**2))
+            residual.mul_(scale(len(y)) / sigma**2)
             torch.mm(residual.t(), x, out=self._weight)
             if self._bias is not None:
                 torch.sum(residual, 0, out=self._bias)

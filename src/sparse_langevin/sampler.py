@@ -296,26 +296,26 @@ class Sampler:
         self.flat.check_seating()
         require_frozen_statistics(self._norms)
         if self._linear is not None and self._curvature is None:
-            known = self._linear(data, self.sigma, self.num_data)
+            known = self._linear(data, self.sigma, self._scale)
             if known is not None:
-                return known, self._scale(known), None
+                return known, self._scale(known.examples), None
         with torch.enable_grad():
             evaluation = self.likelihood.evaluate(self.model, data, self.sigma)
-            scale = self._scale(evaluation)
+            scale = self._scale(evaluation.examples)
             create_graph = self._curvature is not None and not self._curvature.exact
             gradients = self.flat.differentiate(evaluation.log_likelihood, -scale, create_graph=create_graph)
         if self._curvature is None:
             return evaluation, scale, None
         return evaluation, scale, self._curvature(self.flat, gradients, scale, data, self.sigma, k)
 
-    def _scale(self, evaluation: Evaluation) -> float:
+    def _scale(self, examples: int) -> float:
         """N/n, the factor from a batch to the whole data set."""
-        if evaluation.examples > self.num_data:
+        if examples > self.num_data:
             raise ValueError(
-                f"the batch has {evaluation.examples} examples but num_data is {self.num_data}: "
+                f"the batch has {examples} examples but num_data is {self.num_data}: "
                 "num_data is the size of the whole data set"
             )
-        return self.num_data / evaluation.examples
+        return self.num_data / examples
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
         """Let the engine update every block."""

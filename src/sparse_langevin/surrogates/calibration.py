@@ -60,7 +60,7 @@ def _factor(run: SurrogateRun) -> Recalibration:
     """From the part of the run's own training data that was set apart."""
     data = run.find_data()
     kappa, velocity = data.array("kappa", "train"), data.array("velocity", "train")
-    held = round(run.settings.validation * len(kappa))
+    held = run.settings.held(len(kappa))
     return recalibrate(velocity[:held], _normal(predict(run, torch.from_numpy(kappa[:held]))))
 
 

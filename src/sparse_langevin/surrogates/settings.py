@@ -4,7 +4,6 @@ The defaults were chosen on validation data; ``sparse-langevin reproduce search`
 """
 
 import importlib
-import json
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -78,13 +77,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"there is no method {self.method!r}: choose one of {', '.join(METHODS)}")
-        for name, low, high in (
-            ("sparsity", 0.0, 1.0),
-            ("validation", 0.0, 1.0),
-            ("burn_in", 0.0, 1.0),
-            ("warmup", 0.0, 1.0),
-        ):
-            if not low <= getattr(self, name) < high:
+        for name in ("sparsity", "validation", "burn_in", "warmup"):
+            if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)!r} (70 % is 0.7)")
         for name in ("epochs", "batch_size"):
             if getattr(self, name) < 1:
@@ -114,6 +108,10 @@ class Settings:
         """Whether a step is a distance, whatever the size of the gradient."""
         return self.method in ("psgld", "psgld-sa", "adam")
 
+    def held(self, rows: int) -> int:
+        """How many of so many training samples, the first ones, are set apart."""
+        return round(self.validation * rows)
+
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON."""
         return asdict(self)
@@ -129,7 +127,7 @@ class Settings:
     def differences(self, other: "Settings") -> list[str]:
         """Names of the settings in which two runs differ."""
         mine, theirs = self.as_json(), other.as_json()
-        return [name for name in mine if json.dumps(mine[name]) != json.dumps(theirs[name])]
+        return [name for name in mine if mine[name] != theirs[name]]
 
 
 # Chosen on validation data, see `experiments.darcy_search`.

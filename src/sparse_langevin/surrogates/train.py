@@ -113,7 +113,8 @@ def _spike_and_slab(settings: Settings, model: nn.Module, sparse: list[str] | No
     spike, is still wide, and never come back.
     """
     kept = 1.0 - settings.sparsity if settings.sparsity else 0.5
-    sizes = {name: p.numel() for name, p in model.named_parameters() if name in choose_sparse(model, sparse)}
+    chosen = choose_sparse(model, sparse)
+    sizes = {name: p.numel() for name, p in model.named_parameters() if name in chosen}
     return {
         name: SpikeSlab(settings.v0, settings.v1, a=kept * size, b=(1 - kept) * size, delta=kept)
         for name, size in sizes.items()
@@ -133,7 +134,7 @@ class _Task:
 
     def __init__(self, settings: Settings, data: DarcyData) -> None:
         kappa, velocity = (torch.from_numpy(data.array(name, "train")) for name in ("kappa", "velocity"))
-        held = round(settings.validation * len(kappa))
+        held = settings.held(len(kappa))
         if len(kappa) - held < 1:
             raise ValueError(f"{data.folder} has {len(kappa)} training samples, and none are left to train on")
         self.grid = data.grid
@@ -187,8 +188,8 @@ def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank 
 
 def _result(chain: Sampler | Adam, settings: Settings, place: SurrogateRun) -> dict[str, object]:
     """Counts and costs of a finished run."""
-    layers = {b.name: (b.size, b.size - int(chain.flat.vector[b.span].count_nonzero())) for b in chain.flat.blocks}
-    sparse = {name: layers[name] for name in (b.name for b in chain.flat.blocks if b.sparse)}
+    blocks = [block for block in chain.flat.blocks if block.sparse]
+    sparse = {b.name: (b.size, b.size - int(chain.flat.vector[b.span].count_nonzero())) for b in blocks}
     inclusion = {}
     if isinstance(chain, Sampler) and chain.delta:
         bins = torch.linspace(0, 1, 21)
