@@ -153,7 +153,7 @@ def _errors(mine: Sequence[dict[str, Any]]) -> str:
 
 
 def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
-    names = ("", "seed", "e1 %", "e2 %", "e1 % last sample", "mass residual", "zeros", "epochs", "minutes")
+    names = ("", "seed", "e1 %", "e2 %", "e1 % last sample", "mass residual", "zeros", "epochs", "CPU minutes")
     rows = [
         (
             heading(r["method"], r["sparsity"]),
@@ -164,11 +164,11 @@ def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
             number(r["mass_residual"], 2),
             f"{r['zeros']:,} of {r['sparse_parameters']:,}",
             str(r["epochs"]),
-            number(r["seconds"] / 60, 1),
+            number(r["cpu_seconds"] / 60, 1),
         )
         for r in mine
     ]
-    return Table(names, rows, "Every run. Minutes on one core while the other was busy with another run.")
+    return Table(names, rows, "Every run, on one core while the other was busy with another run.")
 
 
 def _predictions(folder: Path, mine: Sequence[dict[str, Any]]) -> list[Picture]:

@@ -192,7 +192,7 @@ def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[flo
 
 
 def _counts(run: SurrogateRun) -> dict[str, Any]:
-    names = ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds")
+    names = ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds", "cpu_seconds")
     return {name: run.result[name] for name in names} | {"versions": run.versions}
 
 
