@@ -164,7 +164,7 @@ def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
             number(r["mass_residual"], 2),
             f"{r['zeros']:,} of {r['sparse_parameters']:,}",
             str(r["epochs"]),
-            number(r["cpu_seconds"] / 60, 1),
+            number(r["cpu_seconds"] / 60 if "cpu_seconds" in r else None, 1),
         )
         for r in mine
     ]
