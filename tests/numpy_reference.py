@@ -66,6 +66,7 @@ class Reference:
     lam: float = 1.0
     eta: float = 1e-3
     sigma: float = 1.0
+    momentum: float = 0.0
     k: int = 0
     v: np.ndarray = field(init=False)
     delta: list = field(init=False)
@@ -73,7 +74,7 @@ class Reference:
 
     def __post_init__(self):
         size = self.network.size
-        self.v = np.zeros(size)
+        self.v, self.velocity = np.zeros(size), np.zeros(size)
         self.rho = np.full(size, 0.5)
         self.kappa0, self.kappa1 = np.zeros(size), np.zeros(size)
         for layer, v0, v1 in zip(self.network.layers, self.v0, self.v1, strict=True):
@@ -112,7 +113,14 @@ class Reference:
             metric = 1 / (self.eta + np.sqrt(self.v))
         drift = eps * metric * g * ~self.pruned
         noise = np.sqrt(2 * eps * metric / tau) * z * ~self.pruned
-        self.beta = np.where(self.pruned, 0.0, self.beta + drift + noise)
+        # SGHMC: friction f = 1 - momentum, noise of variance 2*f*rate, and a rate such that rate/f = eps.
+        friction = 1 - self.momentum
+        rate = friction * eps
+        self.velocity = (
+            self.momentum * self.velocity + rate * metric * g + np.sqrt(2 * friction * rate * metric / tau) * z
+        )
+        self.velocity[self.pruned] = 0.0
+        self.beta = np.where(self.pruned, 0.0, self.beta + self.velocity)
         if self.adaptive:
             self.update_latents(omega, rss, n, y)
         elif not self.categorical:

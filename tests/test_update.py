@@ -28,7 +28,7 @@ PRUNING = Pruning(target=0.5, end=15, every=4)
 LAYERS = {"0.weight": SpikeSlab(v0=0.2, v1=5.0), "2": SpikeSlab(v0=0.05, v1=20.0, b=3.0)}
 
 
-def make_pair(preconditioned, adaptive, categorical, masked, dtype, engine):
+def make_pair(preconditioned, adaptive, categorical, masked, dtype, engine, momentum=0.0):
     rng = np.random.default_rng(7)
     network = Network()
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).to(dtype)
@@ -44,6 +44,7 @@ def make_pair(preconditioned, adaptive, categorical, masked, dtype, engine):
         omega=OMEGA,
         tau=TAU,
         pruning=PRUNING if masked else None,
+        momentum=momentum,
         seed=11,
         engine=engine,
     )
@@ -57,6 +58,7 @@ def make_pair(preconditioned, adaptive, categorical, masked, dtype, engine):
         adaptive,
         categorical,
         sigma0=0.7,
+        momentum=momentum,
         v0=(0.2, 0.05),
         v1=(5.0, 20.0),
         b=(None, 3.0),
@@ -81,6 +83,8 @@ def push(sampler, reference):
     sampler.sigma = reference.sigma
     if sampler.v is not None:
         sampler.v.copy_(torch.from_numpy(reference.v))
+    if sampler.velocity is not None:
+        sampler.velocity.copy_(torch.from_numpy(reference.velocity))
     if sampler.rho is not None:
         s = np.concatenate(
             [reference.kappa1[layer] * v1 for layer, v1 in zip(reference.network.layers, reference.v1, strict=True)]
@@ -97,7 +101,21 @@ def push(sampler, reference):
 @pytest.mark.parametrize("preconditioned", [False, True], ids=["identity", "rmsprop"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=["f64", "f32"])
 def test_update_equals_numpy_reference(preconditioned, adaptive, categorical, masked, dtype, tolerance, engine):
-    sampler, reference, x, y = make_pair(preconditioned, adaptive, categorical, masked, dtype, engine)
+    compare(*make_pair(preconditioned, adaptive, categorical, masked, dtype, engine), tolerance)
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("whole", [False, True], ids=["sgld", "psgld-sa-masked"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=["f64", "f32"])
+def test_momentum_equals_numpy_reference(whole, dtype, tolerance, engine):
+    """The reference has the form of Chen et al. (2014), with a friction; ours averages steps."""
+    compare(*make_pair(whole, whole, False, whole, dtype, engine, momentum=0.6), tolerance)
+
+
+def compare(sampler, reference, x, y, tolerance):
+    """Take steps with both."""
+    dtype, preconditioned, adaptive = sampler.flat.vector.dtype, reference.preconditioned, reference.adaptive
+    masked = sampler.pruning is not None
     noise = CounterNoise(11, sampler.flat.size, dtype=torch.float64)
     start = sampler.flat.sparse_start
     sizes = [7, 10, 3]  # ragged batches

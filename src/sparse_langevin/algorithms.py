@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     sparse: SparseChoice
     dense_prior: GaussianPrior
     pruning: Pruning | None
+    momentum: float
     engine: EngineName
 
 

@@ -92,6 +92,10 @@ class Sampler:
         linear and convolution layers.
     pruning
         A `Pruning` plan, or None.
+    momentum
+        mu in [0, 1). The weights move by the running average of their Langevin steps with this memory: underdamped
+        Langevin dynamics, with the same posterior. It damps the oscillations of stiff directions, so that far larger
+        steps are stable, and at 0.9 the error of a finite step is 19 times smaller; 0 is the plain algorithm.
     seed, chain
         Together they determine all noise; chains of one seed are independent.
     engine
@@ -121,6 +125,7 @@ class Sampler:
         tau: float | Schedule = 1.0,
         sparse: SparseChoice = None,
         pruning: Pruning | None = None,
+        momentum: float = 0.0,
         seed: int = 0,
         chain: int = 0,
         engine: kernels.EngineName = "auto",
@@ -129,6 +134,8 @@ class Sampler:
             raise TypeError(f"preconditioner must be Identity() or RMSprop(...), got {preconditioner!r}")
         if not isinstance(pruning, Pruning | None):
             raise TypeError(f"pruning must be Pruning(target=..., end=...) or None, got {pruning!r}")
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}; 0.9 is usual")
         num_data = as_count(num_data, "num_data, the number of examples in the whole data set,", low=1)
         chain = as_count(chain, "chain", high=2**31)
         seed = as_count(seed, "seed", high=2**64)
@@ -137,6 +144,7 @@ class Sampler:
         self.num_data = num_data
         self.preconditioner = preconditioner
         self.pruning = pruning
+        self.momentum = float(momentum)
         self.seed, self.chain = seed, chain
         self._step_size = as_schedule(step_size, "step_size")
         self._tau = as_schedule(tau, "tau")
@@ -169,6 +177,7 @@ class Sampler:
         """Current inclusion probability of each spike-and-slab layer."""
         vector, start = self.flat.vector, self.flat.sparse_start
         self.v = torch.zeros_like(vector) if isinstance(preconditioner, RMSprop) else None
+        self.velocity = torch.zeros_like(vector) if momentum else None
         self.rho = torch.zeros_like(vector[start:]) if self.delta else None
         self.s = torch.zeros_like(vector[start:]) if self.delta else None
         self.keep = torch.ones_like(vector[start:], dtype=torch.bool) if pruning else None
@@ -244,6 +253,7 @@ class Sampler:
             "alpha": describe(self._alpha),
             "preconditioner": describe(self.preconditioner),
             "pruning": describe(self.pruning),
+            "momentum": str(self.momentum),
             "priors": repr({name: describe(prior) for name, prior in self._priors.items()}),
             "parameters": repr([(e.name, tuple(e.shape)) for e in self.flat.entries]),
             "dtype": str(self.flat.vector.dtype),
@@ -254,7 +264,7 @@ class Sampler:
 
         Frozen parameters and buffers of the model are included, so that a checkpoint holds the whole model.
         """
-        tensors = {"beta": self.flat.vector, "v": self.v, "rho": self.rho, "s": self.s, "keep": self.keep}
+        tensors = {"beta": self.flat.vector} | {n: getattr(self, n) for n in ("v", "velocity", "rho", "s", "keep")}
         return {
             "steps": self.steps,
             "sigma": self.sigma,
@@ -289,6 +299,7 @@ class Sampler:
             sigma=self.sigma,
             alpha=value_at(self._alpha, k, "alpha", high=1.0),
             eta=self._eta,
+            momentum=self.momentum,
         )
 
     def _differentiate(self, data: Any, k: int) -> tuple[Evaluation, float, Tensor | None]:
@@ -389,6 +400,8 @@ class Sampler:
             state = kernels.BlockState(self._priors[block.name], beta, grad, start=block.start)
             if self.v is not None:
                 state.v = self.v[block.span]
+            if self.velocity is not None:
+                state.velocity = self.velocity[block.span]
             if self.rho is not None and self.s is not None and block.name in self.delta:
                 state.rho, state.s = self.rho[self._sparse_span(block)], self.s[self._sparse_span(block)]
                 state.rho.fill_(self.delta[block.name])

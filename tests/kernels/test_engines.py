@@ -105,12 +105,12 @@ def test_compiled_equals_eager():
         torch.compile(lambda x: x + 1)(torch.zeros(2))
     except Exception as error:
         pytest.skip(f"torch.compile does not work here: {error}")
-    options = {"metric": True, "latent": True, "masked": False, "gamma": False}
+    options = {"metric": True, "latent": True, "masked": False, "gamma": False, "momentum": True}
     ours, theirs = (make_states(torch.float32, **options)[2:3] for _ in range(2))
     noise = CounterNoise(5, sum(SIZES))
     engine = Compiled()
     for k in (1, 2, 3):
-        step = StepScalars(k == 1, 1e-3 / k, 1.0 + 1 / k, 0.3 / k, 0.8 + 0.1 / k, 0.9, 1.0)
+        step = StepScalars(k == 1, 1e-3 / k, 1.0 + 1 / k, 0.3 / k, 0.8 + 0.1 / k, 0.9, 1.0, 0.5 / k)
         ours[0].log_odds = theirs[0].log_odds = -0.5 * k
         copy_state(theirs, ours)
         with torch.compiler.set_stance("default" if k == 1 else "fail_on_recompile"):

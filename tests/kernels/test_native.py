@@ -15,11 +15,11 @@ from sparse_langevin.priors import GaussianPrior, SpikeSlab
 STEPS = 25
 # Odd sizes, a block that begins within a pair of normal numbers, one that is longer than a chunk, an empty one.
 SIZES = (3, 1, 2 * native.CHUNK + 77, 0, 10)
-STATE = ("beta", "v", "rho", "s")
+STATE = ("beta", "v", "velocity", "rho", "s")
 SUITS = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 
-def make_states(dtype, *, metric, latent, masked, gamma, seed=0):
+def make_states(dtype, *, metric, latent, masked, gamma, momentum=False, seed=0):
     """Blocks side by side in one vector, with random contents."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -29,7 +29,7 @@ def make_states(dtype, *, metric, latent, masked, gamma, seed=0):
     beta, grad, v, curvature = vector(0.3), vector(30.0), vector().square() * 900, vector(100.0)
     v[5] = grad[5] = beta[5] = 0.0  # Gamma is zero where V is
     rho, s = vector().sigmoid(), vector().sigmoid()
-    keep = vector() > -0.5
+    keep, velocity = vector() > -0.5, vector(0.01)
     states, start = [], 0
     for i, size in enumerate(SIZES):
         span = slice(start, start + size)
@@ -41,6 +41,7 @@ def make_states(dtype, *, metric, latent, masked, gamma, seed=0):
                 grad[span],
                 start=start,
                 v=v[span] if metric else None,
+                velocity=velocity[span] if momentum else None,
                 curvature=curvature[span] if gamma else None,
                 rho=rho[span] if spiky else None,
                 s=s[span] if spiky else None,
@@ -52,11 +53,11 @@ def make_states(dtype, *, metric, latent, masked, gamma, seed=0):
     return states
 
 
-def distance(ours, theirs):
-    """Largest difference, relative to the largest value."""
+def distance(ours, theirs, size=None):
+    """Largest difference, relative to the largest value, or to that of ``size``."""
     if not len(theirs):
         return 0.0
-    return float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30))
+    return float((ours - theirs).abs().max() / (theirs if size is None else size).abs().max().clamp(min=1e-30))
 
 
 def copy_state(source, target):
@@ -67,16 +68,15 @@ def copy_state(source, target):
 
 
 CASES = [
-    (metric, latent, masked, gamma, cold)
-    for metric, latent, masked, gamma, cold in itertools.product([False, True], repeat=5)
-    if metric or not gamma
-]
+    (*case, False) for case in itertools.product([False, True], repeat=5) if case[0] or not case[3]
+]  # without a metric there is no Gamma
+CASES += [(metric, metric, metric, metric, cold, True) for metric in (False, True) for cold in (False, True)]
 
 
 @pytest.mark.parametrize("dtype", SUITS, ids=str)
-@pytest.mark.parametrize(("metric", "latent", "masked", "gamma", "cold"), CASES)
-def test_native_equals_reference(dtype, metric, latent, masked, gamma, cold):
-    options = {"metric": metric, "latent": latent, "masked": masked, "gamma": gamma}
+@pytest.mark.parametrize(("metric", "latent", "masked", "gamma", "cold", "momentum"), CASES)
+def test_native_equals_reference(dtype, metric, latent, masked, gamma, cold, momentum):
+    options = {"metric": metric, "latent": latent, "masked": masked, "gamma": gamma, "momentum": momentum}
     ours, theirs = make_states(dtype, **options), make_states(dtype, **options)
     noise = CounterNoise(5, sum(SIZES), dtype=dtype)
     generator = torch.Generator().manual_seed(1)
@@ -84,7 +84,7 @@ def test_native_equals_reference(dtype, metric, latent, masked, gamma, cold):
     for k in range(1, STEPS + 1):
         step_size = (1e-2 if metric else 1e-4) / k
         # A large eta: a gradient that nearly cancels is ill-conditioned in float32, and 1/(eta + sqrt(V)) amplifies it.
-        step = StepScalars(k == 1, step_size, math.inf if cold else 2.0, 0.3, 0.8, 0.9, eta=1.0)
+        step = StepScalars(k == 1, step_size, math.inf if cold else 2.0, 0.3, 0.8, 0.9, eta=1.0, momentum=0.8)
         gradient = 30 * torch.randn(sum(SIZES), generator=generator, dtype=torch.float64).to(dtype)
         for state in theirs:
             state.grad.copy_(gradient[state.span])
@@ -93,7 +93,8 @@ def test_native_equals_reference(dtype, metric, latent, masked, gamma, cold):
         for one, other in zip(ours, theirs, strict=True):
             for name in STATE:
                 if getattr(other, name) is not None:
-                    assert distance(getattr(one, name), getattr(other, name)) <= tolerance, (name, k)
+                    size = other.beta if name == "velocity" else None  # its terms cancel, and a block may be one weight
+                    assert distance(getattr(one, name), getattr(other, name), size) <= tolerance, (name, k)
         for mine, reference in zip(seen, wanted, strict=True):
             assert mine == pytest.approx(reference, rel=4 * tolerance, abs=1e-30)
 
@@ -101,18 +102,18 @@ def test_native_equals_reference(dtype, metric, latent, masked, gamma, cold):
 @pytest.mark.parametrize("dtype", SUITS, ids=str)
 def test_many_steps_without_meeting(dtype):
     """Two engines on their own paths stay together: no error adds up from step to step."""
-    options = {"metric": True, "latent": True, "masked": False, "gamma": False}
+    options = {"metric": True, "latent": True, "masked": False, "gamma": False, "momentum": True}
     ours, theirs = make_states(dtype, **options), make_states(dtype, **options)
     noise = CounterNoise(5, sum(SIZES), dtype=dtype)
     for k in range(1, STEPS + 1):
-        step = StepScalars(k == 1, 1e-3, 1.0, 0.1, 0.8, 0.9, 1e-3)
+        step = StepScalars(k == 1, 1e-3, 1.0, 0.1, 0.8, 0.9, 1e-3, momentum=0.5)
         for states in (ours, theirs):
             for state in states:
                 state.grad.copy_(10 * (state.beta - 1))
         Native().step(ours, step, noise, k)
         Reference().step(theirs, step, noise, k)
     for one, other in zip(ours, theirs, strict=True):
-        for name in ("beta", "v", "rho", "s"):
+        for name in STATE:
             if getattr(other, name) is not None:
                 assert distance(getattr(one, name), getattr(other, name)) <= STEPS * SUITS[dtype]
 

@@ -89,6 +89,29 @@ def test_psgld_sampler_with_frozen_metric(step_size):
         assert_moments(draws[:, columns], MEAN, stationary_variance(value, step_size, g), correlation)
 
 
+@pytest.mark.parametrize("relative_step", [1.0, 10.0])
+def test_momentum(relative_step):
+    """Momentum mu keeps the mean, divides the error of the step size by (1 + mu)/(1 - mu), and is stable beyond 2.
+
+    Variance of x' = x + v', v' = mu*v - f*eps*lambda*x + f*sqrt(2*eps)*z with f = 1 - mu, from its Lyapunov equation.
+    """
+    mu, values, step_size = 0.9, np.array([0.1, 1.0]), relative_step
+    chains = [1500, 1500]
+    precision = torch.from_numpy(np.repeat(values, chains))
+    start = torch.full_like(precision, MEAN)
+    target = gaussian_log_density(MEAN, precision)
+    sampler = sgld(Vector(start), target, num_data=1, step_size=step_size, prior=FLAT, momentum=mu, seed=6)
+    draws = run(sampler, burn_in=300, steps=3000, every=50)
+    for value, columns in zip(values, columns_of(chains), strict=True):
+        transition = np.array([[1 - (1 - mu) * step_size * value, mu], [-(1 - mu) * step_size * value, mu]])
+        kick = (1 - mu) ** 2 * 2 * step_size * np.ones((2, 2))
+        covariance = np.linalg.solve(np.eye(4) - np.kron(transition, transition), kick.ravel()).reshape(2, 2)
+        variance = 1 / (value * (1 - step_size * value * (1 - mu) / (2 * (1 + mu))))
+        assert covariance[0, 0] == pytest.approx(variance, rel=1e-12)
+        correlation = np.abs(np.linalg.eigvals(transition)).max() ** 50
+        assert_moments(draws[:, columns], MEAN, variance, correlation)
+
+
 def test_temperature_scales_the_variance():
     """At inverse temperature tau the target is N(mu, 1/(tau*lambda)); tau may follow a schedule."""
     precision = torch.full((2000,), 2.0, dtype=torch.float64)

@@ -6,6 +6,7 @@ agree to rounding, not to the last bit: like the device, the engine is no part o
 to resume bit for bit must keep it.
 """
 
+import dataclasses
 import functools
 import itertools
 import logging
@@ -94,9 +95,7 @@ def _varying(state: BlockState) -> tuple[Tensor, Tensor]:
 def _noisy_update(
     state: BlockState, scalars: StepScalars, log_odds: Any, start: Tensor, words: Tensor | None
 ) -> Tensor:
-    block = BlockState(
-        state.prior, state.beta, state.grad, 0, state.v, state.curvature, state.rho, state.s, log_odds, state.keep
-    )
+    block = dataclasses.replace(state, start=0, log_odds=log_odds)
     z = None if words is None else normals_at(words, start, len(state.beta), state.beta.dtype)
     return torch.stack(update(block, scalars, z))
 
@@ -142,10 +141,10 @@ class Native:
         else:
             prior = self._native.PriorScalars(0.0, float(state.prior.v0), float(state.prior.v1), state.log_odds)
         if not state.arrays:  # a conversion costs as much as the arithmetic of a hundred weights
-            state.arrays = tuple(map(_array, (state.beta, state.grad, state.v, state.rho, state.s)))
-        beta, grad, v, rho, s = state.arrays
+            state.arrays = tuple(map(_array, (state.beta, state.grad, state.velocity, state.v, state.rho, state.s)))
+        beta, grad, velocity, v, rho, s = state.arrays
         curvature, keep = _array(state.curvature), _array(state.keep)
-        return beta, grad, v, curvature, rho, s, keep, scalars, prior, key, k, state.start
+        return beta, grad, velocity, v, curvature, rho, s, keep, scalars, prior, key, k, state.start
 
 
 def _array(vector: Tensor | None) -> Any:

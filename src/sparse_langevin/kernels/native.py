@@ -4,7 +4,7 @@ Per weight, with U the potential and the names of `reference`:
 
     u    = dU/dbeta + prior part
     V    = alpha V + (1 - alpha) u*u,    m = eta + sqrt(V) = 1/G     (no preconditioner: m = 1)
-    beta = beta - eps*(u/m - Gamma/tau) + sqrt(2*eps/tau)/sqrt(m)*z
+    beta = beta - eps*(u/m - Gamma/tau) + sqrt(2*eps/tau)/sqrt(m)*z    (momentum: beta moves by the steps' average)
     rho  = (1 - omega) rho + omega sigmoid(log-odds of beta),   s = (1 - omega) s + omega rho
 
 z comes from `native_noise`. In float32 all arithmetic is single precision and free of calls and branches, so that the
@@ -13,9 +13,9 @@ compiler turns the loops into vector instructions.
 A block is worked on in chunks whose noise stays in cache. Each chunk returns its sums; whoever adds them up in the
 order of the chunks gets the same bits for any number of threads. All functions can be called from compiled code:
 
-    update_chunks(beta, grad, v, curvature, rho, s, keep, step, prior, key, k, start, sums, first_chunk)
+    update_chunks(beta, grad, velocity, v, curvature, rho, s, keep, step, prior, key, k, start, sums, first_chunk)
 
-where arrays that do not apply are None (no preconditioner: v; no Gamma: curvature; Gaussian prior: rho and s; no
+where arrays that do not apply are None (no momentum: velocity; no preconditioner: v; no Gamma: curvature; Gaussian prior: rho and s; no
 mask: keep), and so is the key at infinite tau. Each combination is compiled when it is first used.
 """
 
@@ -71,6 +71,9 @@ class Coefficients(NamedTuple):
     """1/(v1*sigma^2)"""
     log_odds: Real
     """of a weight at zero"""
+    momentum: Real
+    share: Real
+    """1 - momentum"""
 
 
 @compiled
@@ -91,6 +94,8 @@ def coefficients(like: Array, step: StepScalars, prior: PriorScalars) -> Coeffic
         real(1.0 / (prior.v0 * step.sigma)),
         real(1.0 / (prior.v1 * step.sigma**2)),
         real(prior.log_odds),
+        real(step.momentum),
+        real(1.0 - step.momentum),
     )
 
 
@@ -98,6 +103,7 @@ def coefficients(like: Array, step: StepScalars, prior: PriorScalars) -> Coeffic
 def update_chunks(
     beta: Array,
     grad: Array,
+    velocity: Array | None,
     v: Array | None,
     curvature: Array | None,
     rho: Array | None,
@@ -128,6 +134,7 @@ def update_chunks(
             beta[low:high],
             grad[low:high],
             _part(buffer, odd, odd + high - low),
+            _part(velocity, low, high),
             _part(v, low, high),
             _part(curvature, low, high),
             _part(rho, low, high),
@@ -157,6 +164,7 @@ def _update(
     beta: Array,
     grad: Array,
     z: Array | None,
+    velocity: Array | None,
     v: Array | None,
     curvature: Array | None,
     rho: Array | None,
@@ -173,6 +181,7 @@ def _update(
         # would wait for a store to the same place in another page.
         b, u = beta[i], grad[i]
         kick = zero if z is None else c.noise * z[i]
+        move = zero if velocity is None else velocity[i]
         second = zero if v is None else v[i]
         bend = zero if curvature is None else curvature[i]
         kept = True if keep is None else keep[i]
@@ -194,9 +203,13 @@ def _update(
                 bend += c.precision if s is None else average * c.slab
                 gamma = -c.fresh * u * bend / (metric * metric * root)
                 drift -= c.cold * (gamma if root != zero else zero)
-        b = b - c.step_size * drift + kick
+        if velocity is None:
+            b = b - c.step_size * drift + kick
+        else:
+            move = c.momentum * move + c.share * (kick - c.step_size * drift)
+            b += move
         if not kept:
-            b, drift, kick = zero, zero, zero
+            b, move, drift, kick = zero, zero, zero, zero
         sum_drift += drift * drift
         sum_noise += kick * kick
         if rho is not None and s is not None:
@@ -209,6 +222,8 @@ def _update(
             sum_slab += average * square
             rho[i], s[i] = included, average
         beta[i] = b
+        if velocity is not None:
+            velocity[i] = move
         if v is not None:
             v[i] = second
     return sum_rho, sum_spike, sum_slab, sum_drift, sum_noise

@@ -4,8 +4,13 @@ With U the potential (minus the log posterior), so that the paper's g is -dU/dbe
 
     u    = dU/dbeta                                             likelihood part from the caller, prior part added here
     V    = alpha V + (1 - alpha) u*u,    G = 1/(eta + sqrt(V))  (no preconditioner: G = 1)
-    beta = beta - eps*(G*u - Gamma/tau) + sqrt(2*eps*G/tau)*z
+    step = -eps*(G*u - Gamma/tau) + sqrt(2*eps*G/tau)*z
+    beta = beta + step
     rho, s                                                      from the new beta, see `priors`
+
+With momentum mu the weights move by the running average of their steps, which is underdamped Langevin dynamics:
+
+    velocity = mu*velocity + (1 - mu)*step,    beta = beta + velocity
 
 Gamma is divided by tau because the chain targets exp(-tau*U), and the drift that keeps this invariant under noise of
 covariance 2*eps*G/tau is -G*dU + Gamma/tau. At tau = 1 it is the paper's equation.
@@ -33,6 +38,8 @@ class BlockState:
     """The block's place in the vector of all weights, which is where its noise begins."""
     v: Tensor | None = None
     """Second moments of the gradient, or None without a preconditioner."""
+    velocity: Tensor | None = None
+    """Running average of the steps, or None without momentum."""
     curvature: Tensor | None = None
     """Diagonal Hessian of minus the log-likelihood, when Gamma is on."""
     rho: Tensor | None = None
@@ -60,6 +67,7 @@ class StepScalars(NamedTuple):
     sigma: float
     alpha: float = 0.0
     eta: float = 0.0
+    momentum: float = 0.0
 
 
 class Sums(NamedTuple):
@@ -94,29 +102,35 @@ def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tens
 
 
 def _move(block: BlockState, step: StepScalars, noise: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Langevin step of the weights; squared norms of its two parts."""
+    """Langevin step of the weights; squared norms of its two parts, before momentum."""
     beta, u = block.beta, _potential_gradient(block, step.sigma)
+    moved, share = (beta, 1.0) if block.velocity is None else (block.velocity.mul_(step.momentum), 1.0 - step.momentum)
+    step_size = step.step_size * share
     if block.v is None:
         drift = u
-        _add_scaled(beta, u, -step.step_size)
+        _add_scaled(moved, u, -step_size)
     else:
         alpha = 0.0 if step.first else step.alpha
         _add_product(block.v.mul_(alpha), u, u, 1.0 - alpha)
         root = block.v.sqrt()
         inverse_metric = root + step.eta
-        _add_quotient(beta, u, inverse_metric, -step.step_size)
+        _add_quotient(moved, u, inverse_metric, -step_size)
         drift = u / inverse_metric
         if block.curvature is not None:
             correction = gamma(u, _posterior_curvature(block, step.sigma), root, step.eta, alpha)
             correction.div_(step.tau)
-            beta.add_(correction * step.step_size)
+            moved.add_(correction * step_size)
             drift.sub_(correction)
     if noise is not None:
         scale = (2.0 * step.step_size / step.tau) ** 0.5
         noise = noise * scale if block.v is None else (noise * scale).div_(inverse_metric.sqrt_())
-        beta.add_(noise)
+        _add_scaled(moved, noise, share)
+    if block.velocity is not None:
+        beta.add_(block.velocity)
     if block.keep is not None:
-        beta.masked_fill_(~block.keep, 0.0)
+        for vector in (beta, block.velocity):
+            if vector is not None:
+                vector.masked_fill_(~block.keep, 0.0)
         drift = drift * block.keep
         noise = noise * block.keep if noise is not None else None
     drift_square = torch.dot(drift, drift) * step.step_size**2
