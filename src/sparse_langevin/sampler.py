@@ -253,11 +253,10 @@ class Sampler:
             "alpha": describe(self._alpha),
             "preconditioner": describe(self.preconditioner),
             "pruning": describe(self.pruning),
-            "momentum": str(self.momentum),
             "priors": repr({name: describe(prior) for name, prior in self._priors.items()}),
             "parameters": repr([(e.name, tuple(e.shape)) for e in self.flat.entries]),
             "dtype": str(self.flat.vector.dtype),
-        }
+        } | ({"momentum": str(self.momentum)} if self.momentum else {})
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that changes during a run; tensors are views, not copies.

@@ -29,6 +29,9 @@ def train(
     step_size: Annotated[float | None, typer.Option(help="First step size; it falls along half a cosine.")] = None,
     final_step: Annotated[float | None, typer.Option(help="Last step size, as a share of the first.")] = None,
     warmup: Annotated[float | None, typer.Option(help="Part of the run in which the step size grows.")] = None,
+    momentum: Annotated[
+        float | None, typer.Option(help="Memory of the average of steps, in [0, 1); 0 is the paper's algorithm.")
+    ] = None,
     tau: Annotated[float | None, typer.Option(help="Inverse temperature; 1 is the posterior.")] = None,
     v0: Annotated[float | None, typer.Option(help="Scale of the spike.")] = None,
     v1: Annotated[float | None, typer.Option(help="Variance of the slab.")] = None,

@@ -11,7 +11,10 @@ def print_table(page: report.Table) -> None:
     """Print a table of a report: the first column to the left, numbers to the right, the caption above."""
     table = Table(title=page.caption, title_justify="left", box=box.SIMPLE, pad_edge=False)
     for index, column in enumerate(page.columns):
-        table.add_column(column, justify="left" if index == 0 or page.prose else "right", overflow="fold")
+        words = " ".join([column, *(row[index].text for row in page.cells())]).split()
+        narrowest = min(20, max(map(len, words), default=0))  # lines break between words, as long as there is room
+        side = "left" if index == 0 or page.prose else "right"
+        table.add_column(column, justify=side, overflow="fold", min_width=narrowest)
     for row in page.cells():
         table.add_row(*(cell.text for cell in row))
     Console().print(table)

@@ -116,11 +116,14 @@ class Cell:
         if self.label:
             return self.label
         share = f"-{self.settings.sparsity:.0%}".rstrip("%") if self.settings.sparsity else ""
-        return f"{self.field.name}-{self.settings.method}{share}-seed{self.settings.seed}"
+        momentum = "-momentum" if self.settings.momentum else ""
+        return f"{self.field.name}-{self.settings.method}{share}{momentum}-seed{self.settings.seed}"
 
     @property
     def paper(self) -> tuple[float, float] | None:
         """The paper's e1 and e2 in percent, if it prints them."""
+        if self.settings.momentum:
+            return None
         return PAPER.get((self.field.name, self.settings.method, self.settings.sparsity))
 
 
@@ -143,8 +146,9 @@ def _runs(study: Study, place: Field) -> list[Settings]:
     else:
         pairs = [(m, s) for s in reversed(SPARSITIES[study]) for m in ("psgld-sa", "sgld-sa")]
         chosen = [*pairs, ("psgld", 0.0), ("sgld", 0.0), ("adam", 0.0), ("adam", 0.7)]
+    runs = [Settings.of("psgld-sa", sparsity=0.7), *(Settings.of(m, sparsity=s, momentum=0.0) for m, s in chosen)]
     seeds = range(3) if place.name == "kle32" else range(1)
-    return [Settings.of(m, sparsity=s, seed=seed) for seed in seeds for m, s in chosen]
+    return [replace(settings, seed=seed) for seed in seeds for settings in runs]
 
 
 def _shortened(settings: Settings) -> Settings:

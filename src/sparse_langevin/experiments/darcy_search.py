@@ -27,13 +27,6 @@ class ReLUNetwork(EncoderDecoder):
         super().__init__(grid, activation=nn.ReLU)
 
 
-class TanhNetwork(EncoderDecoder):
-    """The network with a smooth activation that saturates."""
-
-    def __init__(self, grid: Grid) -> None:
-        super().__init__(grid, activation=nn.Tanh)
-
-
 def _network(name: str) -> str:
     return f"{__name__}:{name}"
 
@@ -43,7 +36,8 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "psgld": [
         ("default", {}),
         ("relu", {"network": _network("ReLUNetwork")}),
-        ("tanh", {"network": _network("TanhNetwork")}),
+        ("no-momentum", {"momentum": 0.0}),
+        ("momentum-0.95", {"momentum": 0.95}),
         ("no-warmup", {"warmup": 0.0}),
         ("batch-32", {"batch_size": 32}),
         ("step-3e-4", {"step_size": 3e-4}),
@@ -53,6 +47,7 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "psgld-sa": [
         ("default", {}),
+        ("no-momentum", {"momentum": 0.0}),
         ("spike-0.02-slab-1", {"v0": 0.02, "v1": 1.0}),
         ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0}),
         ("spike-0.5-slab-50", {"v0": 0.5, "v1": 50.0}),

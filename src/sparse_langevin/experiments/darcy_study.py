@@ -34,7 +34,7 @@ from sparse_langevin.surrogates.train import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
 DRAWN = 0  # the test sample of the figures
-KEPT = ("kle32-psgld-sa-70-seed0",)  # cells whose posterior samples stay on disk
+KEPT = ("kle32-psgld-sa-70-momentum-seed0",)  # cells whose posterior samples stay on disk
 Progress = Callable[[float, str], None]
 
 
@@ -185,6 +185,7 @@ def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[flo
         "field": cell.field.describe(),
         "method": settings.method,
         "sparsity": settings.sparsity,
+        "momentum": settings.momentum,
         "seed": settings.seed,
     }
     record = head | found | {"settings": settings.as_json(), "version": version("sparse-langevin")}

@@ -15,8 +15,8 @@ order of the chunks gets the same bits for any number of threads. All functions 
 
     update_chunks(beta, grad, velocity, v, curvature, rho, s, keep, step, prior, key, k, start, sums, first_chunk)
 
-where arrays that do not apply are None (no momentum: velocity; no preconditioner: v; no Gamma: curvature; Gaussian prior: rho and s; no
-mask: keep), and so is the key at infinite tau. Each combination is compiled when it is first used.
+where arrays that do not apply are None (no momentum: velocity; no preconditioner: v; no Gamma: curvature; Gaussian
+prior: rho and s; no mask: keep), and so is the key at infinite tau. Each combination is compiled when it is first used.
 """
 
 import math

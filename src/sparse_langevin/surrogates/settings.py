@@ -38,6 +38,9 @@ class Settings:
         Where the cosine ends, as a share of ``step_size``.
     warmup
         Part of the run in which the step grows to its full size.
+    momentum
+        Memory of the running average of steps by which the weights of a sampler move, in [0, 1); 0 is the paper's
+        algorithm. Adam has its own.
     tau
         Inverse temperature; 1 is the posterior.
     v0, v1
@@ -64,6 +67,7 @@ class Settings:
     step_size: float = 1e-3
     final_step: float = 0.02
     warmup: float = 0.1
+    momentum: float = 0.0
     tau: float = 1.0
     v0: float = 0.25
     v1: float = 10.0
@@ -77,7 +81,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"there is no method {self.method!r}: choose one of {', '.join(METHODS)}")
-        for name in ("sparsity", "validation", "burn_in", "warmup"):
+        for name in ("sparsity", "validation", "burn_in", "warmup", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)!r} (70 % is 0.7)")
         for name in ("epochs", "batch_size"):
@@ -132,6 +136,8 @@ class Settings:
 
 # Chosen on validation data, see `experiments.darcy_search`.
 DEFAULTS: dict[str, dict[str, Any]] = {
+    "psgld": {"momentum": 0.9},
+    "psgld-sa": {"momentum": 0.9},
     "adam": {"final_step": 1e-3, "warmup": 0.0},
     "sgld": {"step_size": 1.0},
     "sgld-sa": {"step_size": 1.0},

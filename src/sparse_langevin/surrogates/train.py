@@ -104,6 +104,7 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
         seed=settings.seed,
         sparse=sparse,
         pruning=pruning,
+        momentum=settings.momentum,
     )
 
 
