@@ -13,8 +13,8 @@ def print_table(page: report.Table) -> None:
     for index, column in enumerate(page.columns):
         words = " ".join([column, *(row[index].text for row in page.cells())]).split()
         narrowest = min(20, max(map(len, words), default=0))  # lines break between words, as long as there is room
-        side = "left" if index == 0 or page.prose else "right"
-        table.add_column(column, justify=side, overflow="fold", min_width=narrowest)
+        left = index == 0 or page.prose
+        table.add_column(column, justify="left" if left else "right", overflow="fold", min_width=narrowest)
     for row in page.cells():
         table.add_row(*(cell.text for cell in row))
     Console().print(table)
