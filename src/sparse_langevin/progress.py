@@ -1,6 +1,6 @@
 """A progress bar for long work, with rate and time left; silent when the output is not a terminal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -20,9 +20,18 @@ from rich.text import Text
 @contextmanager
 def progress_bar(total: int | None, show: bool | None, unit: str = "step") -> Iterator[Callable[[int, str], None]]:
     """Yield a function of (units done, what to say) that moves the bar; ``show=None`` shows it on a terminal."""
+    with progress_bars([""], total, show, unit) as advance:
+        yield lambda done, text: advance("", done, text)
+
+
+@contextmanager
+def progress_bars(
+    names: Sequence[str], total: int | None, show: bool | None, unit: str = "step"
+) -> Iterator[Callable[[str, int, str], None]]:
+    """Several bars, and a function of (name, units done, what to say) that moves one of them."""
     console = Console(stderr=True)
     if not (console.is_terminal if show is None else show):
-        yield lambda done, text: None
+        yield lambda name, done, text: None
         return
     columns = (
         TextColumn(unit),
@@ -35,8 +44,8 @@ def progress_bar(total: int | None, show: bool | None, unit: str = "step") -> It
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, refresh_per_second=4) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, text: bar.update(task, completed=done, description=text)
+        tasks = {name: bar.add_task(name, total=total) for name in names}
+        yield lambda name, done, text: bar.update(tasks[name], completed=done, description=text)
 
 
 class _Rate(ProgressColumn):

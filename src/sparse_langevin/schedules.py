@@ -97,7 +97,8 @@ class Cosine:
         """Return the value at ``step``."""
         if step >= self.steps:
             return self.final
-        phase = (step * self.cycles / self.steps) % 1.0
+        phase = step * self.cycles / self.steps
+        phase -= max(0, math.ceil(phase) - 1)  # the last step of a cycle is at 1, not at the next one's 0
         value = self.final + (self.initial - self.final) * (1 + math.cos(math.pi * phase)) / 2
         return value * min(1.0, step / self.warmup) if self.warmup else value
 

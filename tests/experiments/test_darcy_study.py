@@ -112,7 +112,7 @@ def test_a_stopped_study_goes_on_to_the_same_table(place, tmp_path):
 
 
 def test_a_cell_that_fails_says_why(place):
-    with pytest.raises(ValueError, match=r"cell kle32-psgld-seed0 failed: .*there is no network"):
+    with pytest.raises(ValueError, match=r"kle32-psgld-seed0 failed: .*there is no network"):
         darcy_study.run([tiny("kle32-psgld-seed0", network="no.such:Network")], place, workers=1)
 
 

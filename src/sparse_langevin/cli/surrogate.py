@@ -43,16 +43,29 @@ def train(
         float | None, typer.Option(help="Share of the training data to set apart and watch instead of the test data.")
     ] = None,
     network: Annotated[str | None, typer.Option(help="module:Class of your own network, called with the grid.")] = None,
+    cycles: Annotated[
+        int | None, typer.Option(min=1, help="Times that the step size starts anew, to visit several modes.")
+    ] = None,
+    chains: Annotated[
+        int, typer.Option(min=1, help="Independent chains, in processes side by side; more can be added later.")
+    ] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")] = False,
 ) -> None:
     """Train a sparse Bayesian surrogate; options without a value have the method's default."""
     from sparse_langevin.darcy.datasets import DarcyData
     from sparse_langevin.surrogates import Settings
     from sparse_langevin.surrogates import train as train_surrogate
+    from sparse_langevin.surrogates.chains import train_chains
 
     given, seconds = locals(), dict[str, float]()
-    changes = {f.name: given[f.name] for f in fields(Settings) if f.name != "method"}
-    place = train_surrogate(Settings.of(method, **changes), DarcyData(data), run, profile=seconds)
+    changes = {f.name: given[f.name] for f in fields(Settings) if f.name not in ("method", "chain")}
+    settings = Settings.of(method, **changes)
+    if chains == 1:
+        place = train_surrogate(settings, DarcyData(data), run, profile=seconds)
+    elif profile:
+        raise ValueError("--profile is for one chain: leave out --chains")
+    else:
+        place = train_chains(settings, DarcyData(data), run, chains)
     if profile and seconds:
         _print_profile(seconds)
     result = place.result
@@ -81,15 +94,23 @@ def evaluate(
 ) -> None:
     """Errors on the test set, their quantiles, and the mean predictor beside them."""
     from sparse_langevin.surrogates import SurrogateRun
+    from sparse_langevin.surrogates.agreement import agreement
     from sparse_langevin.surrogates.report import error_table, judge, quantile_table, trust_table
 
     if out is not None:
         require_new(out, overwrite=force)
     place = SurrogateRun.open(run)
     judged = judge(place, place.find_data(data))
-    known = [trust_table([judged])] if judged.trust is not None else []
-    for page in (error_table([judged]), quantile_table([judged]), *known):
+    tables = [error_table([judged]), quantile_table([judged])]
+    if judged.trust is not None:
+        tables.append(trust_table([judged]))
+    chains = agreement(place, judged.data) if judged.prediction.samples else None
+    if chains is not None:
+        tables.append(chains.table())
+    for page in tables:
         print_table(page)
+    for line in chains.verdict if chains is not None else ():
+        print(line)
     if out is not None:
         best = judged.averaged or judged.last
         rows = zip(best.e1, best.e2, best.mass_residual, strict=True)

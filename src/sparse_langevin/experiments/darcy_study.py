@@ -9,14 +9,10 @@ work/          data sets and runs; can be deleted when the study is finished
 """
 
 import json
-import multiprocessing
 import shutil
-import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +21,11 @@ import torch
 from sparse_langevin.darcy.datasets import DarcyData, generate
 from sparse_langevin.experiments.darcy_cells import Cell, Field, Scale
 from sparse_langevin.files import write_atomically
-from sparse_langevin.interrupts import EXIT_CODE
+from sparse_langevin.processes import Job, run_in_processes
 from sparse_langevin.report import png
 from sparse_langevin.surrogates.figures import prediction_figure
 from sparse_langevin.surrogates.report import Judged, judge
-from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun
+from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.train import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
@@ -110,30 +106,18 @@ def run(
     (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
     (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
     before = float(sum(cell.settings.epochs for cell in cells if cell.name in done))
-    waiting, running, failures = list(missing), dict[str, tuple[Cell, BaseProcess]](), list[str]()
-    context = multiprocessing.get_context("spawn")  # a fork of a process that has used torch's threads can hang
-    try:
-        while (waiting or running) and not stop():
-            while waiting and len(running) < workers:
-                cell = waiting.pop(0)
-                process: BaseProcess = context.Process(target=_work, args=(cell, place), daemon=True)
-                process.start()
-                running[cell.name] = cell, process
-            time.sleep(0.3)
-            for name, (cell, worker) in list(running.items()):
-                if not worker.is_alive():
-                    running.pop(name)
-                    failures.append(_enter(cell, place, worker))
-                    before += cell.settings.epochs
-            now = before + sum(_epochs_done(cell, place) for cell, _ in running.values())
-            progress(now, ", ".join(running))
-    finally:
-        for _, worker in running.values():
-            worker.terminate()  # saves and ends
-        for _, worker in running.values():
-            worker.join()
-    if any(failures):  # after all the others have run
-        raise ValueError("; ".join(filter(None, failures)))
+    named = {cell.name: cell for cell in missing}
+
+    def enter(name: str) -> None:
+        nonlocal before
+        _enter(named[name], place)
+        before += named[name].settings.epochs
+
+    def tick(running: list[str]) -> None:
+        progress(before + sum(epochs_done(place.run(named[name])) for name in running), ", ".join(running))
+
+    jobs: dict[str, Job] = {cell.name: (_work, (cell, place)) for cell in missing}
+    run_in_processes(jobs, workers, done=enter, tick=tick, stop=stop)
     return records(place.folder)
 
 
@@ -154,26 +138,16 @@ def _work(cell: Cell, place: Place) -> None:
             shutil.rmtree(place.run(cell) / name, ignore_errors=True)
     except FloatingPointError as error:  # a result, too: the step was too large
         _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)}, [])
-    except Exception:
-        place.made(cell).with_suffix(".error").write_text(traceback.format_exc())
-        raise SystemExit(1) from None
 
 
-def _enter(cell: Cell, place: Place, process: BaseProcess) -> str:
-    """Take a finished cell into the table; or say what went wrong."""
-    if process.exitcode == EXIT_CODE:
-        return ""
-    failed = place.made(cell).with_suffix(".error")
-    if process.exitcode != 0:
-        why = failed.read_text().strip().splitlines()[-1] if failed.exists() else f"exit code {process.exitcode}"
-        return f"cell {cell.name} failed: {why}"
+def _enter(cell: Cell, place: Place) -> None:
+    """Take a finished cell into the table."""
     made = read(place.made(cell))
     curves = (read(place.folder / CURVES) or {}) | {cell.name: made["curve"]}
     write_atomically(place.folder / CURVES, json.dumps(curves).encode())
     kept = [record for record in records(place.folder) if record["cell"] != cell.name]
     table = sorted([*kept, made["record"]], key=lambda record: record["cell"])
     write_atomically(place.folder / TABLE, (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
-    return ""
 
 
 def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[float]]) -> None:
@@ -224,12 +198,3 @@ def _picture(judged: Judged) -> bytes:
         None if std is None else std[index].double().numpy(),
     )
     return png(figure, 60)
-
-
-def _epochs_done(cell: Cell, place: Place) -> float:
-    """How far a run is, from the last line of its learning curve."""
-    try:
-        history = SurrogateRun.open(place.run(cell)).history()
-    except ValueError:  # not begun
-        return 0.0
-    return float(history[-1]["epoch"]) if history else 0.0

@@ -51,6 +51,9 @@ class PosteriorBank:
         Steps between samples.
     burn_in
         Steps before the first sample is taken.
+    cycle
+        For a step size that starts anew every so many steps, a multiple of ``thin``: ``burn_in`` then counts in each
+        cycle.
     folder
         Where to keep the samples; in memory if None. A run with checkpoints needs a folder. Chains of one process may
         share a folder; processes may not.
@@ -78,6 +81,7 @@ class PosteriorBank:
         *,
         thin: int = 10,
         burn_in: int = 0,
+        cycle: int | None = None,
         folder: str | Path | None = None,
         precision: Precision = "float16",
         budget: int | None = None,
@@ -89,7 +93,12 @@ class PosteriorBank:
             raise ValueError(f"PosteriorBank.precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
         if budget is not None and budget < 1:
             raise ValueError(f"PosteriorBank.budget is a number of bytes, or None for no limit, got {budget!r}")
-        self.thin, self.burn_in, self.precision, self.budget = thin, burn_in, precision, budget
+        if cycle is not None and (cycle % thin or cycle < burn_in + thin):
+            raise ValueError(
+                f"PosteriorBank.cycle must be a multiple of thin and at least burn_in + thin, got cycle={cycle!r}, "
+                f"thin={thin!r}, burn_in={burn_in!r}"
+            )
+        self.thin, self.burn_in, self.cycle, self.precision, self.budget = thin, burn_in, cycle, precision, budget
         self.skip_damaged = skip_damaged
         self.folder = Path(folder) if folder is not None else None
         self._store: Store = MemoryStore() if self.folder is None else FolderStore(self.folder)
@@ -99,7 +108,8 @@ class PosteriorBank:
     def __repr__(self) -> str:
         # A run that resumes must have the same; a budget may be set when the disk turns out to be small.
         precision = "" if self.precision == "float16" else f", precision={self.precision!r}"
-        return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in}{precision})"
+        cycle = "" if self.cycle is None else f", cycle={self.cycle}"
+        return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in}{cycle}{precision})"
 
     @property
     def spacing(self) -> int:
@@ -113,7 +123,8 @@ class PosteriorBank:
 
     def collect(self, sampler: Sampler, info: Info) -> None:
         """Take a sample if one is due after this step."""
-        if info.step <= self.burn_in or (info.step - self.burn_in) % self.thin:
+        step = info.step if self.cycle is None else (info.step - 1) % self.cycle + 1
+        if step <= self.burn_in or (step - self.burn_in) % self.thin:
             return
         place = Place(sampler.chain, info.step)
         if not self._grid().has(info.step) and not self._lacks_base(place.chain):
@@ -123,7 +134,8 @@ class PosteriorBank:
             raise ValueError(f"the sample of step {info.step} has values that are not finite: use a smaller step size")
         mask = Mask.of(sampler.flat, vector)
         self._open(place, mask)
-        about = {"chain": place.chain, "step": place.step, "weight": info.step_size, "sigma": sampler.sigma}
+        about: dict[str, object] = {"chain": place.chain, "step": place.step}
+        about |= {"weight": info.step_size, "sigma": sampler.sigma, "delta": sampler.delta}
         while True:
             files = self._encode(place, mask, vector[mask.positions], about)
             if self.budget is None or self.nbytes + sum(map(len, files.values())) <= self.budget:
@@ -215,7 +227,7 @@ class PosteriorBank:
             return False
         return not places(self._store.sizes(), "base", chain)
 
-    def _encode(self, place: Place, mask: Mask, values: Values, about: dict[str, int | float]) -> dict[str, bytes]:
+    def _encode(self, place: Place, mask: Mask, values: Values, about: dict[str, object]) -> dict[str, bytes]:
         """The files that are to be written for a sample, in the order in which a crash between them does no harm."""
         files: dict[str, bytes] = {}
         if not self._store.has(mask_name(mask.digest)):

@@ -17,7 +17,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -49,6 +49,8 @@ class Sample:
     weight: float
     sigma: float
     parameters: dict[str, Tensor]
+    delta: dict[str, float] = field(default_factory=dict)
+    """Inclusion probability of each spike-and-slab layer."""
 
 
 @dataclass(frozen=True)

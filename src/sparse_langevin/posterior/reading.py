@@ -28,7 +28,7 @@ class Reader:
             if facts["base"] is not None:
                 origin = self._origin_at(mask, Place(place.chain, facts["base"]), facts["base_crc"])
                 values = from_half(values, facts["exponent"], origin)
-            return Sample(**about, parameters=mask.parameters(values))
+            return Sample(**about, parameters=mask.parameters(values), delta=facts.get("delta", {}))
 
     def mask(self, digest: str) -> Mask:
         """The mask of this digest."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sparse_langevin.posterior import PosteriorBank
 from sparse_langevin.posterior.encoding import Sample
 from sparse_langevin.posterior.predictive import Predictive
-from sparse_langevin.surrogates.runs import SurrogateRun
+from sparse_langevin.surrogates.runs import Pool, SurrogateRun
 
 BATCH = 100  # fields in one call of the network
 
@@ -45,7 +44,7 @@ def predict(
     quantiles: Sequence[float] = (),
     progress: Callable[[int], None] = lambda done: None,
 ) -> Forecast:
-    """Predict with all posterior samples of a run, one after the other, so that memory does not grow with them.
+    """Predict with all posterior samples of a run and its chains, one by one: memory does not grow with them.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ def predict(
     progress
         Called with the number of samples read so far; quantiles of many fields read all of them several times.
     """
-    surrogate, bank = run.surrogate(), run.bank()
+    surrogate, bank = run.surrogate(), run.samples()
     total = 0 if last else len(bank)
     if quantiles and not total:
         raise ValueError("quantiles need posterior samples: train with --samples, and predict without --last")
@@ -85,7 +84,7 @@ def predict(
 class _Counted:
     """A bank that tells how many of its samples have been read."""
 
-    def __init__(self, bank: PosteriorBank, progress: Callable[[int], None]) -> None:
+    def __init__(self, bank: Pool, progress: Callable[[int], None]) -> None:
         self.bank, self.progress, self.done = bank, progress, 0
 
     def __len__(self) -> int:

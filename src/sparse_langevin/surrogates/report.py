@@ -12,6 +12,7 @@ from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.posterior.calibration import LEVELS
 from sparse_langevin.posterior.figures import calibration_figure
 from sparse_langevin.report import Picture, Section, Table, number, png, render
+from sparse_langevin.surrogates.agreement import agreement
 from sparse_langevin.surrogates.calibration import Trust, trust
 from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation, errors_of
 from sparse_langevin.surrogates.evaluation import evaluate as evaluate_network
@@ -84,6 +85,7 @@ def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
         Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), CURVES)]),
         Section("Predictions", (), (), [p for j in judged for p in _pictures(j, shown)]),
         *_trust_sections(judged),
+        *_chain_sections(judged),
         Section("Sparsity", (), [_layer_table(judged)], _inclusion_pictures(judged)),
         Section("Settings and cost", (), [_settings_table(judged), _cost_table(judged)]),
     ]
@@ -191,6 +193,16 @@ def _trust_sections(judged: Sequence[Judged]) -> list[Section]:
     return [Section("Error bars", (), [trust_table(judged)], pictures)] if pictures else []
 
 
+def _chain_sections(judged: Sequence[Judged]) -> list[Section]:
+    """What the samples say about the convergence of their chains; one section a run."""
+    found = [(one.name, agreement(one.run, one.data)) for one in judged if one.prediction.samples]
+    return [
+        Section(f"Convergence of {name}", known.verdict, [known.table()], known.pictures())
+        for name, known in found
+        if known is not None
+    ]
+
+
 def _layer_table(judged: Sequence[Judged]) -> Table:
     rows = [
         (one.name, name.removeprefix("network."), f"{layer['size']:,}", f"{layer['zeros']:,}", number(share, 2))
@@ -233,7 +245,7 @@ def _cost_table(judged: Sequence[Judged]) -> Table:
     for one in judged:
         result, folder = one.run.result, one.run.path
         seconds = result["seconds"]
-        kept = _size(folder / SAMPLES)
+        kept = sum(_size(chain.path / SAMPLES) for chain in one.run.chains())
         rows.append(
             (
                 one.name,

@@ -5,10 +5,13 @@ history.jsonl        learning curves, one line per evaluation
 checkpoints/         see `runs`
 samples/             posterior samples, see `posterior`
 model.safetensors    the finished network with the normalisation of its data
+chain-1/, ...        runs of further chains, if there are some; this folder itself is that of chain 0
 result.json          counts, seconds, SHA-256 of the model; written last
 """
 
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -26,11 +29,11 @@ from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.network import Surrogate
 from sparse_langevin.darcy.tensors import Normalisation
 from sparse_langevin.files import TEMPORARY, sha256, write_atomically
-from sparse_langevin.posterior import PosteriorBank
+from sparse_langevin.posterior import PosteriorBank, Sample
 from sparse_langevin.runs import Record
 from sparse_langevin.surrogates.settings import Settings, make_network
 
-RUN, RESULT, MODEL, SAMPLES = "run.json", "result.json", "model.safetensors", "samples"
+RUN, RESULT, MODEL, SAMPLES, CHAIN = "run.json", "result.json", "model.safetensors", "samples", "chain-"
 FORMAT = 1
 
 
@@ -158,11 +161,45 @@ class SurrogateRun:
         """The posterior samples that were kept."""
         return PosteriorBank(folder=self.path / SAMPLES)
 
+    def chains(self) -> list["SurrogateRun"]:
+        """The run itself, and those of its further chains."""
+        others = sorted(self.path.glob(f"{CHAIN}*/{RUN}"), key=lambda path: int(path.parent.name.removeprefix(CHAIN)))
+        return [self, *(SurrogateRun.open(path.parent) for path in others)]
+
+    def samples(self) -> "Pool":
+        """The posterior samples of all chains."""
+        for chain in self.chains():
+            if not chain.finished:
+                raise ValueError(f"the chain in {chain.path} is not finished: the same train command goes on with it")
+        return Pool([chain.bank() for chain in self.chains()])
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The samples of several banks, one after the other."""
+
+    banks: list[PosteriorBank]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.banks))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return itertools.chain.from_iterable(self.banks)
+
+
+def epochs_done(path: Path) -> float:
+    """How far the run in a folder is, from the last line of its learning curve."""
+    try:
+        history = SurrogateRun.open(path).history()
+    except ValueError:  # not begun
+        return 0.0
+    return float(history[-1]["epoch"]) if history else 0.0
+
 
 def empty_surrogate(settings: Settings, grid: Grid) -> Surrogate:
     """A network with its first weights, and a normalisation that is to be filled in."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
+        torch.manual_seed(settings.chain_seed)
         network = make_network(settings.network, grid)
     return Surrogate(network, grid, Normalisation.identity(grid))
 

@@ -7,6 +7,7 @@ import importlib
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from sparse_langevin.darcy.grid import Grid
@@ -26,8 +27,8 @@ class Settings:
         ``"sgld"``, ``"psgld"``, ``"sgld-sa"``, ``"psgld-sa"``, or ``"adam"``, the baseline.
     sparsity
         Share of zeros in the sparse layers of the finished network, in [0, 1); 0 prunes nothing.
-    seed
-        Of the first weights, the order of the data and the noise.
+    seed, chain
+        Of the first weights, the order of the data and the noise; chains of one seed are independent.
     epochs, batch_size
         Length of the run, and examples in a step.
     step_size
@@ -48,11 +49,15 @@ class Settings:
     sigma0
         Standard deviation of the Gaussian prior of all other weights.
     prune_end
-        Part of the run after which the zeros are fixed.
+        Part of the run, or of its first cycle, after which the zeros are fixed.
     samples
-        Posterior samples kept on disk, evenly over the part of the run after ``burn_in``; 0 keeps none.
+        Posterior samples kept on disk, evenly over the part of the run, or of its cycles, after ``burn_in``; 0 keeps
+        none.
     burn_in
-        Part of the run before the first sample.
+        Part of the run, or of every cycle, before the first sample.
+    cycles
+        How often the step size starts anew, which lets a chain visit several modes. With more than one it falls until
+        the end of each cycle instead of the end of the burn-in.
     validation
         Share of the training data that is set apart, to choose settings with.
     network
@@ -62,6 +67,7 @@ class Settings:
     method: str = "psgld-sa"
     sparsity: float = 0.0
     seed: int = 0
+    chain: int = 0
     epochs: int = 60
     batch_size: int = 16
     step_size: float = 1e-3
@@ -75,6 +81,7 @@ class Settings:
     prune_end: float = 0.5
     samples: int = 20
     burn_in: float = 0.85
+    cycles: int = 1
     validation: float = 0.0
     network: str = NETWORK
 
@@ -84,7 +91,7 @@ class Settings:
         for name in ("sparsity", "validation", "burn_in", "warmup", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)!r} (70 % is 0.7)")
-        for name in ("epochs", "batch_size"):
+        for name in ("epochs", "batch_size", "cycles"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
         for name in ("step_size", "tau", "v0", "v1", "sigma0"):
@@ -93,14 +100,16 @@ class Settings:
         for name in ("final_step", "prune_end"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share in (0, 1], got {getattr(self, name)!r}")
-        if self.samples < 0 or self.seed < 0:
-            raise ValueError(f"samples and seed must not be negative, got {self.samples!r} and {self.seed!r}")
+        for name in ("samples", "seed", "chain"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
 
     @classmethod
     def of(cls, method: str, **changes: Any) -> "Settings":
         """The defaults of a method, with changes; None stands for the default."""
         given = {name: value for name, value in changes.items() if value is not None}
-        return replace(cls(method, **DEFAULTS.get(method, {})), **given)
+        defaults = PLAIN if given.get("momentum") == 0 else DEFAULTS
+        return replace(cls(method, **defaults.get(method, {})), **given)
 
     @property
     def bayesian(self) -> bool:
@@ -111,6 +120,13 @@ class Settings:
     def relative(self) -> bool:
         """Whether a step is a distance, whatever the size of the gradient."""
         return self.method in ("psgld", "psgld-sa", "adam")
+
+    @property
+    def chain_seed(self) -> int:
+        """Seed of the chain's first weights and of the order of its data; chain 0 takes the seed as it is."""
+        if not self.chain:
+            return self.seed
+        return int(np.random.SeedSequence([self.seed, self.chain]).generate_state(1)[0])
 
     def held(self, rows: int) -> int:
         """How many of so many training samples, the first ones, are set apart."""
@@ -136,12 +152,13 @@ class Settings:
 
 # Chosen on validation data, see `experiments.darcy_search`.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "psgld": {"momentum": 0.9},
-    "psgld-sa": {"momentum": 0.9},
     "adam": {"final_step": 1e-3, "warmup": 0.0},
     "sgld": {"step_size": 1.0},
     "sgld-sa": {"step_size": 1.0},
+    "psgld": {"momentum": 0.9, "step_size": 2e-3},
+    "psgld-sa": {"momentum": 0.9, "step_size": 2e-3},
 }
+PLAIN = {name: DEFAULTS[name] for name in ("adam", "sgld", "sgld-sa")}  # without momentum, the step must be smaller
 
 
 def make_network(spec: str, grid: Grid) -> nn.Module:

@@ -60,7 +60,7 @@ def train(
     surrogate = empty_surrogate(settings, data.grid)
     for name, value in vars(task.normalisation).items():
         surrogate.get_buffer(name).copy_(value)
-    batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.seed)
+    batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.chain_seed)
     steps = settings.epochs * len(batches)
     chain = make_chain(settings, surrogate, rows=len(task.training[0]), outputs=data.grid.edges, steps=steps)
     watch = max(1, -(-settings.epochs // CURVE_POINTS))
@@ -83,11 +83,17 @@ def train(
 def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int, steps: int) -> Sampler | Adam:
     """The sampler, or the optimiser, that the settings describe, for so many examples and responses of each."""
     first = settings.step_size if settings.relative else settings.step_size / (rows * outputs)
-    annealed = round(settings.burn_in * steps) if settings.bayesian else steps
-    size = Cosine(first, annealed, final=settings.final_step * first, warmup=round(settings.warmup * steps))
+    annealed = round(settings.burn_in * steps) if settings.bayesian and settings.cycles == 1 else steps
+    size = Cosine(
+        first,
+        annealed,
+        final=settings.final_step * first,
+        cycles=settings.cycles,
+        warmup=round(settings.warmup * steps / settings.cycles),
+    )
     pruning = None
     if settings.sparsity:
-        pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps)))
+        pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps / settings.cycles)))
     sparse = sparse_layers(model)
     if settings.method == "adam":
         return Adam(model, step_size=size, sparse=sparse, pruning=pruning)
@@ -102,6 +108,7 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
         dense_prior=dense,
         tau=settings.tau,
         seed=settings.seed,
+        chain=settings.chain,
         sparse=sparse,
         pruning=pruning,
         momentum=settings.momentum,
@@ -182,10 +189,14 @@ def _with_clock(
 def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank | None:
     if not settings.samples or not settings.bayesian:
         return None
-    left = steps - min(round(settings.burn_in * steps), steps - 1)
-    count = min(settings.samples, left)
+    cycle = steps // settings.cycles
+    left = cycle - min(round(settings.burn_in * cycle), cycle - 1)
+    count = min(-(-settings.samples // settings.cycles), left)
     thin = left // count
-    return PosteriorBank(thin=thin, burn_in=steps - thin * count, folder=place.path / SAMPLES)
+    if settings.cycles == 1:
+        return PosteriorBank(thin=thin, burn_in=steps - thin * count, folder=place.path / SAMPLES)
+    thin = next(divisor for divisor in range(thin, 0, -1) if cycle % divisor == 0)
+    return PosteriorBank(thin=thin, burn_in=cycle - thin * count, cycle=cycle, folder=place.path / SAMPLES)
 
 
 def _result(chain: Sampler | Adam, settings: Settings, place: SurrogateRun) -> dict[str, object]:

@@ -1,0 +1,73 @@
+"""Several chains of one run, trained in processes side by side."""
+
+from dataclasses import replace
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+
+import torch
+
+from sparse_langevin.darcy.datasets import DarcyData
+from sparse_langevin.interrupts import Interrupted, deferred_signals
+from sparse_langevin.processes import Job, run_in_processes
+from sparse_langevin.progress import progress_bars
+from sparse_langevin.surrogates.runs import CHAIN, SurrogateRun, epochs_done
+from sparse_langevin.surrogates.settings import Settings
+from sparse_langevin.surrogates.train import train
+
+
+def train_chains(
+    settings: Settings,
+    data: DarcyData,
+    run: str | Path,
+    chains: int,
+    *,
+    workers: int | None = None,
+    save_every: int = 5,
+    progress: bool | None = None,
+) -> SurrogateRun:
+    """Train several chains with different first weights, data orders and noise; or go on with them.
+
+    Chain 0 is the run that `train` alone would make, in ``run`` itself; chain i lies in ``run/chain-i``. A run that was
+    made with fewer chains gets the missing ones.
+
+    Parameters
+    ----------
+    settings, data, run, save_every
+        As in `train`.
+    chains
+        How many.
+    workers
+        Processes at a time, which share torch's threads between them; as many as there are threads unless given.
+    progress
+        A bar for each chain; None shows them on a terminal.
+    """
+    if chains < 1:
+        raise ValueError(f"chains must be at least 1, got {chains!r}")
+    if settings.chain:
+        raise ValueError(f"chains are counted from 0, so chain must be 0 here, got {settings.chain!r}")
+    workers = min(chains, workers or torch.get_num_threads())
+    threads = max(1, torch.get_num_threads() // workers)
+    places = {f"chain {i}": Path(run) / f"{CHAIN}{i}" if i else Path(run) for i in range(chains)}
+    jobs: dict[str, Job] = {}
+    for i, (name, place) in enumerate(places.items()):
+        one = replace(settings, chain=i)
+        SurrogateRun.begin(place, one, data)  # complains here of what does not fit
+        jobs[name] = _work, (one, data.folder, place, save_every, threads)
+    with (
+        progress_bars(list(places), settings.epochs, progress, "epoch") as advance,
+        deferred_signals(SIGINT, SIGTERM) as pending,
+    ):
+
+        def show(running: list[str]) -> None:
+            for name in running:
+                advance(name, int(epochs_done(places[name])), name)
+
+        run_in_processes(jobs, workers, done=lambda name: show([name]), tick=show, stop=lambda: pending() is not None)
+        if (signal := pending()) is not None:
+            raise Interrupted(signal, min(int(epochs_done(p)) for p in places.values()), "epoch", Path(run))
+    return SurrogateRun.open(run)
+
+
+def _work(settings: Settings, data: Path, run: Path, save_every: int, threads: int) -> None:
+    torch.set_num_threads(threads)
+    train(settings, DarcyData(data), run, save_every=save_every, progress=False)
