@@ -125,6 +125,21 @@ def test_files_are_plain_safetensors(tmp_path):
     assert path.stem == "mask-" + hashlib.sha256(text + bits.tobytes()).hexdigest()
 
 
+def test_cycles_begin_with_a_burn_in():
+    bank = PosteriorBank(thin=5, burn_in=10, cycle=20)
+    run(bank)
+    assert [s.step for s in bank] == [15, 20, 35, 40]
+    for wrong in ({"cycle": 18}, {"cycle": 10}):
+        with pytest.raises(ValueError, match="cycle must be a multiple of thin and at least burn_in"):
+            PosteriorBank(thin=5, burn_in=10, **wrong)
+
+
+def test_samples_carry_delta():
+    bank = PosteriorBank(thin=20)
+    sampler, _ = run(bank)
+    assert list(bank)[-1].delta == sampler.delta != {}
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_chains_share_a_bank(place, tmp_path):
     bank = bank_in(place, tmp_path, thin=5)
