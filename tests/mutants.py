@@ -23,6 +23,7 @@ SUITE = [
     "tests/test_priors.py",
     "tests/test_likelihoods.py",
     "tests/test_pruning.py",
+    "tests/test_schedules.py",
     "tests/test_flat.py",
     "tests/test_sampler.py",
     "tests/test_noise.py",
@@ -37,6 +38,7 @@ OWN_SUITES = {
     "linear/": ["tests/linear", "tests/test_estimators.py"],
     "deploy/": ["tests/deploy"],
     "posterior/": ["tests/posterior"],
+    "surrogates/": ["tests/surrogates/test_chains.py", "tests/surrogates"],
     "files.py": ["tests/darcy/test_vtk.py", "tests/test_cli_data.py"],
 }
 DEPLOY = "deploy/"
@@ -61,13 +63,16 @@ FAULTS = [
         "noise without G", KERNEL, "if block.v is None else (noise * scale).div_", "if True else (noise * scale).div_"
     ),
     Fault(
-        "drift without G", KERNEL, "_add_quotient(beta, u, inverse_metric,", "_add_quotient(beta, u, inverse_metric**0,"
+        "drift without G",
+        KERNEL,
+        "_add_quotient(moved, u, inverse_metric,",
+        "_add_quotient(moved, u, inverse_metric**0,",
     ),
     Fault(
         "ascent of the potential",
         KERNEL,
-        "_add_scaled(beta, u, -step.step_size)",
-        "_add_scaled(beta, u, step.step_size)",
+        "_add_scaled(moved, u, -step_size)",
+        "_add_scaled(moved, u, step_size)",
     ),
     Fault(
         "swapped weights of V",
@@ -91,19 +96,21 @@ FAULTS = [
         "block.s.mul_(1.0 - step.omega).add_(block.rho * step.omega)",
         "block.s.copy_(block.rho)",
     ),
-    Fault("Gamma with the wrong sign", KERNEL, "beta.add_(correction * step", "beta.sub_(correction * step"),
+    Fault("Gamma with the wrong sign", KERNEL, "moved.add_(correction * step", "moved.sub_(correction * step"),
     Fault("Gamma not divided by tau", KERNEL, "correction.div_(step.tau)", "correction.div_(1.0)"),
     Fault("Gamma without the prior", KERNEL, "block.curvature + block.prior.precision", "block.curvature"),
-    Fault("mask not applied", KERNEL, "beta.masked_fill_(~block.keep, 0.0)", "beta.masked_fill_(~block.keep, 1e-9)"),
+    Fault(
+        "mask not applied", KERNEL, "vector.masked_fill_(~block.keep, 0.0)", "vector.masked_fill_(~block.keep, 1e-9)"
+    ),
     Fault("native: noise without sqrt 2", NATIVE, "math.sqrt(2.0 * step.step_size", "math.sqrt(1.0 * step.step_size"),
     Fault("native: V starts from zero", NATIVE, "memory = 0.0 if step.first else", "memory ="),
     Fault("native: Gamma not divided by tau", NATIVE, "real(1.0 / step.tau)", "real(1.0)"),
-    Fault("native: mask not applied", NATIVE, "b, drift, kick = zero, zero, zero", "drift, kick = zero, zero"),
+    Fault("native: mask not applied", NATIVE, "b, move, drift, kick = zero, zero,", "move, drift, kick = zero,"),
     Fault("native: blocks share their noise", NATIVE, "normals(key, k, (start + low) // 2", "normals(key, k, low // 2"),
     Fault("native: pairs begin at the wrong half", NATIVE, "odd = start % 2", "odd = 0"),
     Fault("native: cancellation near u = 1", "kernels/native_noise.py", "if exponent == 0:", "if exponent == 1:"),
     Fault("native: rounding in exp", NATIVE, "- n * LOG_2_LOW", ""),
-    Fault("no N/n", SAMPLER, "scale = self.num_data / evaluation.examples", "scale = 1.0"),
+    Fault("no N/n", SAMPLER, "return self.num_data / examples", "return 1.0"),
     Fault("no N/n in sigma", SAMPLER, "rss=scale * float", "rss=float"),
     Fault("residuals counted as N", SAMPLER, "self.num_data * evaluation.residuals_per_example", "self.num_data"),
     Fault("pruned weights counted in sigma", SAMPLER, "live = self._kept if", "live = self._sizes if"),
@@ -132,7 +139,7 @@ FAULTS = [
         "ahead * 0 + _signed(first)",
     ),
     Fault("half the angles", "noise.py", "2.0**-32 * 2.0 * math.pi", "2.0**-32 * math.pi"),
-    Fault("one round too few", "noise.py", "for group in range(5)", "for group in range(4)"),
+    Fault("one round too few", "noise.py", "in range(ROUNDS)", "in range(ROUNDS - 1)"),
     Fault("largest weights pruned", "pruning.py", "magnitude = values.abs()", "magnitude = -values.abs()"),
     Fault("ties prune too many", "pruning.py", "tied[: count - int(chosen.sum())]", "tied"),
     Fault("zeros not held", "pruning.py", "return not self.regrow or step > self.end", "return step > self.end"),
@@ -224,6 +231,15 @@ FAULTS = [
         "return np.concatenate([chains[:, :half], chains[:, -half:]])",
         "return chains",
     ),
+    Fault("momentum with whole steps", KERNEL, "step_size = step.step_size * share", "step_size = step.step_size"),
+    Fault("momentum with whole noise", KERNEL, "_add_scaled(moved, noise, share)", "_add_scaled(moved, noise, 1.0)"),
+    Fault("native: momentum with whole steps", NATIVE, "c.share * (kick", "(kick"),
+    Fault("native: a pruned velocity", NATIVE, "b, move, drift, kick = zero, zero,", "b, drift, kick = zero,"),
+    Fault("a cycle without its end", "schedules.py", "math.ceil(phase) - 1", "math.floor(phase)"),
+    Fault("burn-in of the first cycle only", "posterior/bank.py", "(info.step - 1) % self.cycle + 1", "info.step"),
+    Fault("chains with the same first weights", "surrogates/runs.py", "settings.chain_seed", "settings.seed"),
+    Fault("chains with the same noise", "surrogates/train.py", "chain=settings.chain", "chain=0"),
+    Fault("one chain's samples only", "surrogates/runs.py", "for chain in self.chains()])", "for chain in [self]])"),
     Fault("a panel of columns left out", DEPLOY + "sparse_kernel.py", "in range(cuts.shape[1] - 1):", "in range(1):"),
     Fault(
         "sums of a row not added up", DEPLOY + "sparse_kernel.py", "for other in others:", "for other in others[1:]:"

@@ -45,7 +45,7 @@ class Agreement:
         middle, high = np.nanquantile(self.rhat, (0.5, 0.95)) if np.isfinite(self.rhat).any() else (np.nan, np.nan)
         caption = (
             f"{chains} chain{'s' if chains > 1 else ''} of {draws} draws. R-hat of {self.rhat.size} velocities of "
-            f"{FIELDS} test fields: median {middle:.3f}, 95 % are below {high:.3f}."
+            f"{len(self.rhat)} test fields: median {middle:.3f}, 95 % are below {high:.3f}."
         )
         columns = ("", "mean", "deviation", "R-hat", "bulk ESS", "tail ESS", "Monte Carlo error")
         return Table(columns, rows, caption)
