@@ -46,7 +46,7 @@ def publish(judged: Sequence[Judgement], folder: Path, command: str) -> Path:
 
 def main_table(found: Sequence[Record]) -> Table:
     """What each contender costs, how accurate it is, and whether it knows when it is not."""
-    columns = ("", "epochs", "CPU minutes", "e1 %", "e1 % last sample", "rank", "channels", "with noise", "AUROC")
+    columns = ("", "epochs", "CPU min", "e1 %", "e1 % last sample", "rank", "channels", "with noise", "AUROC")
     rows = [
         (
             r["title"],
