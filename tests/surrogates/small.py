@@ -18,6 +18,12 @@ class Unnamed(Small):
     SPARSE = None
 
 
+class Dropped(Small):
+    def __init__(self, grid):
+        super().__init__(grid)
+        self.layers[2] = nn.Sequential(nn.Tanh(), nn.Dropout(0.2))
+
+
 def not_a_network(grid):
     return grid
 

@@ -103,6 +103,31 @@ def search(
     print_table(search_table(records))
 
 
+@reproduce.command()
+def uncertainty(
+    full_ensemble: Annotated[
+        bool, typer.Option("--full-ensemble", help="Add an ensemble of full runs: five times the training.")
+    ] = False,
+    scale: Scale = "small",
+    out: Folder = None,
+    workers: Cells = 2,
+) -> None:
+    """Whether the surrogate's error bars can be believed, beside ensembles and dropout for the same training."""
+    from sparse_langevin.experiments.darcy_study import WORK, Place
+    from sparse_langevin.experiments.darcy_uncertainty import contenders, judge
+    from sparse_langevin.experiments.darcy_uncertainty_report import bars_table, claims_table, main_table, publish
+
+    folder = out or Path("results" if scale == "paper" else "runs") / "uncertainty"
+    chosen = contenders(scale, full_ensemble=full_ensemble)
+    _run_cells([cell for one in chosen for cell in one.cells], folder / WORK, scale, workers, None)
+    judged = [judge(one, Place(folder / WORK, scale)) for one in chosen]
+    extra = " --full-ensemble" if full_ensemble else ""
+    page = publish(judged, folder, f"sparse-langevin reproduce uncertainty --scale {scale}{extra}")
+    for table in (main_table, bars_table, claims_table):
+        print_table(table([one.record for one in judged]))
+    print(f"table: {folder / 'table.json'}\nreport: {page}")
+
+
 def _surrogates(
     study: Literal["kle", "channels"],
     scale: Literal["small", "paper"],

@@ -99,6 +99,7 @@ FIELDS: dict[Study, tuple[Field, ...]] = {
     ),
 }
 SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.3, 0.5, 0.7)}
+KEPT = "kle32-psgld-sa-70-momentum-seed0"  # the cell whose posterior samples are kept
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Cell:
     field: Field
     settings: Settings
     label: str = ""
+    keep: bool = False
+    """Whether its posterior samples stay on disk."""
 
     @property
     def name(self) -> str:
@@ -130,8 +133,9 @@ class Cell:
 def cells(study: Study, scale: Scale, only: Sequence[str] = ()) -> list[Cell]:
     """All cells of a study, those first that say most about the paper; or those whose names contain one of ``only``."""
     everything = [Cell(study, f, s) for f in FIELDS[study] for s in _runs(study, f)]
+    everything = [replace(c, keep=c.name == KEPT) for c in everything]
     if scale == "small":
-        everything = [replace(c, settings=_shortened(c.settings)) for c in everything if c.settings.seed == 0]
+        everything = [replace(c, settings=shortened(c.settings)) for c in everything if c.settings.seed == 0]
     chosen = [c for c in everything if not only or any(part in c.name for part in only)]
     if not chosen:
         names = ", ".join(c.name for c in everything)
@@ -151,6 +155,6 @@ def _runs(study: Study, place: Field) -> list[Settings]:
     return [replace(settings, seed=seed) for seed in seeds for settings in runs]
 
 
-def _shortened(settings: Settings) -> Settings:
+def shortened(settings: Settings) -> Settings:
     """For the small scale: a few epochs, a few samples."""
     return replace(settings, epochs=12, samples=min(settings.samples, 5), batch_size=16)

@@ -30,7 +30,6 @@ from sparse_langevin.surrogates.train import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
 DRAWN = 0  # the test sample of the figures
-KEPT = ("kle32-psgld-sa-70-momentum-seed0",)  # cells whose posterior samples stay on disk
 Progress = Callable[[float, str], None]
 
 
@@ -134,7 +133,7 @@ def _work(cell: Cell, place: Place) -> None:
             write_atomically(place.figure(cell), _picture(judged))
             errors = _errors(cell, judged)
         _leave(cell, place, errors | _counts(finished), curve)
-        for name in ("checkpoints", *((SAMPLES,) if cell.name not in KEPT else ())):  # most of the bytes
+        for name in ("checkpoints", *(() if cell.keep else (SAMPLES,))):  # most of the bytes
             shutil.rmtree(place.run(cell) / name, ignore_errors=True)
     except FloatingPointError as error:  # a result, too: the step was too large
         _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)}, [])

@@ -17,6 +17,7 @@ from sparse_langevin.posterior.calibration import Calibration, Recalibration, as
 from sparse_langevin.posterior.mixture import Mixture
 from sparse_langevin.surrogates.prediction import Forecast, predict
 from sparse_langevin.surrogates.runs import SurrogateRun
+from sparse_langevin.surrogates.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -41,27 +42,48 @@ class Trust:
 
 
 def trust(run: SurrogateRun, data: DarcyData, forecast: Forecast) -> Trust:
-    """Judge a forecast of the test part of a data set."""
-    true = data.array("velocity", "test")
+    """Judge a run's forecast of the test part of a data set; the factor comes from the run's own data."""
+    held = None
+    if run.settings.validation:
+        kappa, velocity = set_apart(run.settings, run.find_data())
+        held = velocity, predict(run, torch.from_numpy(kappa))
+    return trust_of(data.array("velocity", "test"), forecast, held)
+
+
+def trust_of(true: Array, forecast: Forecast, held: tuple[Array, Forecast] | None = None) -> Trust:
+    """Judge a forecast of true velocities (fields, edges), whoever made it.
+
+    Parameters
+    ----------
+    true, forecast
+        Of the test fields.
+    held
+        True velocities and forecast of the fields that were set apart, to find the factor with.
+    """
     mixture = _normal(forecast)
-    factor = _factor(run) if run.settings.validation else None
-    std, mean = forecast.std, forecast.velocity.double().numpy()
-    assert std is not None
+    factor = recalibrate(held[0], _normal(held[1])) if held is not None else None
+    mean = forecast.velocity.double().numpy()
     return Trust(
         assess([(true, mixture)]),
         factor,
         assess([(true, factor.apply(mixture))]) if factor is not None else None,
-        np.sqrt(np.mean(std.double().numpy() ** 2, axis=1)),
+        deviation(forecast),
         np.sqrt(np.mean((mean - true) ** 2, axis=1)),
     )
 
 
-def _factor(run: SurrogateRun) -> Recalibration:
-    """From the part of the run's own training data that was set apart."""
-    data = run.find_data()
+def deviation(forecast: Forecast) -> Array:
+    """Root mean square over the edges of the standard deviation due to the weights, one number per field."""
+    assert forecast.std is not None
+    found: Array = np.sqrt(np.mean(forecast.std.double().numpy() ** 2, axis=1))
+    return found
+
+
+def set_apart(settings: Settings, data: DarcyData) -> tuple[Array, Array]:
+    """Permeability and velocity of the part of the training data that a run with these settings does not train on."""
     kappa, velocity = data.array("kappa", "train"), data.array("velocity", "train")
-    held = run.settings.held(len(kappa))
-    return recalibrate(velocity[:held], _normal(predict(run, torch.from_numpy(kappa[:held]))))
+    held = settings.held(len(kappa))
+    return kappa[:held], velocity[:held]
 
 
 def _normal(forecast: Forecast) -> Mixture:
