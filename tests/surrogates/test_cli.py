@@ -43,8 +43,17 @@ def test_recalibration_uses_validation_data_only(data, tmp_path):
     assert "recalibrated" in text and "as it is" in text
     place = SurrogateRun.open(tmp_path / "run")
     judged = judge(place)
-    assert judged.trust.factor.count == 9 * data.grid.edges  # 30 % of the 30 training samples
-    assert judged.trust.factor.after == pytest.approx(0.9, abs=0.01)
+    assert judged.trust.factors.count == 9 * data.grid.edges  # 30 % of the 30 training samples
+    assert judged.trust.factors.after == pytest.approx(0.9, abs=0.01)
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "kappa.npy", rng.uniform(1, 5, size=(2, 6, 8)))
+    common = ["--input", tmp_path / "kappa.npy", "--quantiles", 0.05, "--quantiles", 0.95, "--out"]
+    call("predict", tmp_path / "run", *common, tmp_path / "plain.npz")
+    call("predict", tmp_path / "run", *common, tmp_path / "better.npz", "--recalibrated")
+    with np.load(tmp_path / "plain.npz") as plain, np.load(tmp_path / "better.npz") as better:
+        np.testing.assert_allclose(better["std"], judged.trust.factors.weights * plain["std"], rtol=1e-5)
+        reach = 1.6448536 * better["total_std"]
+        np.testing.assert_allclose(better["quantiles"], better["velocity"] + np.stack([-reach, reach]), rtol=1e-4)
     sample = judged.prediction
     assert judged.trust.plain.coverage[0.9] == pytest.approx(
         np.mean(np.abs(data.array("velocity", "test") - sample.velocity.numpy()) < 1.6449 * sample.total_std.numpy()),

@@ -129,6 +129,10 @@ def predict(
     quantiles: Annotated[
         list[float] | None, typer.Option(help="Level of a quantile to write, such as 0.05: repeat the option.")
     ] = None,
+    recalibrated: Annotated[
+        bool,
+        typer.Option("--recalibrated", help="Correct the deviations by factors found on the run's validation data."),
+    ] = False,
     last: Annotated[bool, typer.Option("--last", help="Only the last posterior sample.")] = False,
     force: Force = False,
 ) -> None:
@@ -139,6 +143,7 @@ def predict(
     from sparse_langevin.deploy.model_file import MANIFEST
     from sparse_langevin.progress import progress_bar
     from sparse_langevin.surrogates import SurrogateRun
+    from sparse_langevin.surrogates.calibration import run_factors
     from sparse_langevin.surrogates.export import load_exported
     from sparse_langevin.surrogates.prediction import Forecast
     from sparse_langevin.surrogates.prediction import predict as predict_velocity
@@ -148,15 +153,21 @@ def predict(
     require_new(out, overwrite=force)
     kappa = torch.from_numpy(read_arrays(input)["kappa"])
     if (run / MANIFEST).exists():  # made by 'export'
-        if std or quantiles:
+        if std or quantiles or recalibrated:
             raise ValueError(f"{run} is one network without posterior samples: give the run it was exported from")
         made = Forecast(load_exported(run).predict(kappa))
     else:
         place = SurrogateRun.open(run)
         with progress_bar(None, None, "sample") as advance:
             made = predict_velocity(
-                place, kappa, last=last, quantiles=quantiles or (), progress=lambda done: advance(done, "")
+                place,
+                kappa,
+                last=last,
+                quantiles=() if recalibrated else quantiles or (),
+                progress=lambda done: advance(done, ""),
             )
+        if recalibrated:
+            made = run_factors(place).apply(made, quantiles or ())
     arrays = {"velocity": made.velocity.numpy()}
     if made.std is not None:
         arrays |= {"std": made.std.numpy(), "total_std": made.total_std.numpy()}

@@ -4,7 +4,7 @@ Every contender forecasts velocities as a mean and a standard deviation over sev
 no network explains. A tenth of the training data is set apart; from it alone come
 
     the noise of ensembles and dropout   sqrt(max(0, mean (y - mean)^2 - mean std^2)); the samplers learn theirs
-    the factor of the recalibration      see `surrogates.calibration`
+    the factors of the recalibration     see `surrogates.calibration`
 
 In the study's folder:
 
@@ -32,7 +32,7 @@ from sparse_langevin.darcy.network import EncoderDecoder
 from sparse_langevin.experiments.darcy_cells import FIELDS, Cell, Scale, shortened
 from sparse_langevin.experiments.darcy_study import Place
 from sparse_langevin.posterior.calibration import Calibration
-from sparse_langevin.surrogates.calibration import Trust, deviation, set_apart, trust_of
+from sparse_langevin.surrogates.calibration import Trust, deviation, find_factors, set_apart, trust_of
 from sparse_langevin.surrogates.prediction import BATCH, Forecast, predict
 from sparse_langevin.surrogates.runs import SurrogateRun
 from sparse_langevin.surrogates.settings import Settings
@@ -145,11 +145,12 @@ def judge(contender: Contender, place: Place) -> Judgement:
     noise = held.noise_std if held.noise_std is not None else fitted_noise(held_velocity, held)
     kappa, true = torch.from_numpy(data.array("kappa", "test")), data.array("velocity", "test")
     forecast = replace(contender.forecast(runs, kappa), noise_std=noise)
-    known = trust_of(true, forecast, (held_velocity, replace(held, noise_std=noise)))
-    assert known.factor is not None and known.recalibrated is not None
+    factors = find_factors(held_velocity, replace(held, noise_std=noise))
+    known = trust_of(true, forecast, factors)
+    assert known.recalibrated is not None
     elsewhere = replace(contender.forecast(runs, far_fields(data.grid)), noise_std=noise)
     far, near = deviation(elsewhere), known.predicted
-    whole = [deviation(replace(f, std=f.total_std)) for f in (elsewhere, forecast)]
+    whole = [deviation(replace(f, std=factors.apply(f).total_std)) for f in (elsewhere, forecast)]
     last = predict(runs[0], kappa, last=True).velocity if contender.forecast is posterior_forecast else None
     record = {
         "contender": contender.name,
@@ -164,7 +165,7 @@ def judge(contender: Contender, place: Place) -> Judgement:
         "e1": _percent(data.grid, forecast.velocity, true),
         "e1_last": None if last is None else _percent(data.grid, last, true),
         "noise_std": noise,
-        "factor": known.factor.factor,
+        "factors": {"weights": factors.weights, "noise": factors.noise},
         "plain": _scores(known.plain),
         "recalibrated": _scores(known.recalibrated),
         "rank_correlation": known.rank_correlation,

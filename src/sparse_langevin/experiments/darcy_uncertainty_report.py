@@ -64,25 +64,26 @@ def main_table(found: Sequence[Record]) -> Table:
     caption = (
         "Epochs and CPU minutes of all training runs together; e1 of the forecast on test data. Rank correlation of "
         "the deviation due to the weights and the error over the test fields. Median of that deviation on channels as "
-        "a multiple of that on test fields, the same of the whole error bar, and how well the deviation due to the "
-        "weights tells the two apart (1: always, 1/2: not at all)."
+        "a multiple of that on test fields, the same of the whole recalibrated error bar, and how well the deviation "
+        "due to the weights tells the two apart (1: always, 1/2: not at all)."
     )
     return Table(columns, rows, caption)
 
 
 def bars_table(found: Sequence[Record]) -> Table:
     """Coverage of intervals and scores, as they are and recalibrated."""
-    columns = ("", *(f"{level:.0%}" for level in LEVELS), "width", "CRPS", "NLL", "factor")
+    columns = ("", *(f"{level:.0%}" for level in LEVELS), "width", "CRPS", "NLL", "factors")
     rows = []
     for r in found:
-        for name, key, factor in (("as it is", "plain", 1.0), ("recalibrated", "recalibrated", r["factor"])):
+        factors = " and ".join(number(value, 2) for value in r["factors"].values())
+        for name, key, multiplied in (("as it is", "plain", "–"), ("recalibrated", "recalibrated", factors)):  # noqa: RUF001
             scores = r[key]
             shares = [f"{scores['coverage'][f'{level:g}']:.1%}" for level in LEVELS]
             values = [number(scores["width"]["0.9"]), number(scores["crps"], 4), number(scores["nll"], 3)]
-            rows.append((f"{r['title']}, {name}", *shares, *values, number(factor, 2)))
+            rows.append((f"{r['title']}, {name}", *shares, *values, multiplied))
     caption = (
         "Share of the test velocities that lie in intervals of 50 to 95 %, mean width of those of 90 %, scores (less "
-        "is better). Recalibrated: with one factor on the standard deviation, found on validation data."
+        "is better). Recalibrated: with factors on the deviations of weights and noise, found on validation data."
     )
     return Table(columns, rows, caption)
 
@@ -168,7 +169,7 @@ def _lead(found: Sequence[Record]) -> list[str]:
         f"run that is pruned to 70 % zeros; {MEMBERS} networks trained by Adam, with a part of the epochs each; one "
         "network trained by Adam with dropout, which stays on when it forecasts.",
         "A tenth of the training data is set apart for all of them. It gives the noise level of ensemble and dropout "
-        "(the sampler learns its own from the data it trains on) and the factor of the recalibration. The numbers "
+        "(the sampler learns its own from the data it trains on) and the factors of the recalibration. The numbers "
         f"shown are those of {ours['tests']} test fields, which were used for nothing else. The velocities of a field "
         "depend on each other, so they count for far fewer independent ones; each contender was trained once.",
         f"How the forecasts do far from the training data is seen on {FAR_FIELDS} fields of {FAR.title} of channels.",

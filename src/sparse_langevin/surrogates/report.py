@@ -151,8 +151,8 @@ def trust_table(judged: Sequence[Judged]) -> Table:
             rows.append((f"{one.name}, {name}", *shares, *scores, number(one.trust.rank_correlation, 2)))
     caption = (
         "Share of the test set's velocities that lie in intervals of 50 to 95 %, mean width of those of 90 %, scores; "
-        "rank correlation of standard deviation and error over the test samples. Recalibrated: with one factor on the "
-        "standard deviation, found on validation data."
+        "rank correlation of standard deviation and error over the test samples. Recalibrated: with factors on the "
+        "deviations of weights and noise, found on validation data."
     )
     return Table(columns, rows, caption)
 
