@@ -27,6 +27,9 @@ class ReLUNetwork(EncoderDecoder):
         super().__init__(grid, activation=nn.ReLU)
 
 
+PAPER = {"momentum": 0.0, "step_size": 1e-3, "final_step": 0.02}  # the paper's dynamics
+
+
 def _network(name: str) -> str:
     return f"{__name__}:{name}"
 
@@ -36,18 +39,20 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "psgld": [
         ("default", {}),
         ("relu", {"network": _network("ReLUNetwork")}),
-        ("no-momentum", {"momentum": 0.0}),
-        ("momentum-0.95", {"momentum": 0.95}),
+        ("no-momentum", PAPER),
+        ("no-momentum-step-3e-4", PAPER | {"step_size": 3e-4}),
+        ("no-momentum-step-3e-3", PAPER | {"step_size": 3e-3}),
         ("no-warmup", {"warmup": 0.0}),
         ("batch-32", {"batch_size": 32}),
-        ("step-3e-4", {"step_size": 3e-4}),
-        ("step-3e-3", {"step_size": 3e-3}),
+        ("step-1e-3", {"step_size": 1e-3}),
+        ("step-4e-3", {"step_size": 4e-3}),
         ("pruned-70", {"sparsity": 0.7}),
         ("sigma0-0.1", {"sigma0": 0.1}),
     ],
     "psgld-sa": [
         ("default", {}),
-        ("no-momentum", {"momentum": 0.0}),
+        ("no-momentum", PAPER),
+        ("final-step-0.02", {"final_step": 0.02}),
         ("spike-0.02-slab-1", {"v0": 0.02, "v1": 1.0}),
         ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0}),
         ("spike-0.5-slab-50", {"v0": 0.5, "v1": 50.0}),

@@ -155,10 +155,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "adam": {"final_step": 1e-3, "warmup": 0.0},
     "sgld": {"step_size": 1.0},
     "sgld-sa": {"step_size": 1.0},
-    "psgld": {"momentum": 0.9, "step_size": 2e-3},
-    "psgld-sa": {"momentum": 0.9, "step_size": 2e-3},
+    "psgld": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1},
+    "psgld-sa": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1},
 }
-PLAIN = {name: DEFAULTS[name] for name in ("adam", "sgld", "sgld-sa")}  # without momentum, the step must be smaller
+PLAIN = {name: DEFAULTS[name] for name in ("adam", "sgld", "sgld-sa")}  # without momentum, steps must be smaller
 
 
 def make_network(spec: str, grid: Grid) -> nn.Module:
