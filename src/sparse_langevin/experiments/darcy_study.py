@@ -19,11 +19,14 @@ from typing import Any
 import torch
 
 from sparse_langevin.darcy.datasets import DarcyData, generate
+from sparse_langevin.darcy.errors import e1, e2
 from sparse_langevin.experiments.darcy_cells import Cell, Field, Scale
 from sparse_langevin.files import write_atomically
 from sparse_langevin.processes import Job, run_in_processes
 from sparse_langevin.report import png
+from sparse_langevin.surrogates.calibration import set_apart
 from sparse_langevin.surrogates.figures import prediction_figure
+from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import Judged, judge
 from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.train import train
@@ -127,7 +130,7 @@ def _work(cell: Cell, place: Place) -> None:
         finished = train(cell.settings, DarcyData(place.data(cell.field)), place.run(cell), progress=False)
         curve = [[r["epoch"], r["e1"], r["seconds"]] for r in finished.history()]
         if cell.settings.validation:
-            errors = {name: finished.history()[-1][name] for name in ("e1", "e2")}
+            errors = _validation_errors(finished)
         else:
             judged = judge(finished)
             write_atomically(place.figure(cell), _picture(judged))
@@ -137,6 +140,15 @@ def _work(cell: Cell, place: Place) -> None:
             shutil.rmtree(place.run(cell) / name, ignore_errors=True)
     except FloatingPointError as error:  # a result, too: the step was too large
         _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)}, [])
+
+
+def _validation_errors(run: SurrogateRun) -> dict[str, float]:
+    """Of the mean over the samples, or of the network where there are none, on the part that was set apart."""
+    data = run.find_data()
+    kappa, true = set_apart(run.settings, data)
+    predicted = predict(run, torch.from_numpy(kappa)).velocity.double().numpy()
+    first, second = e1(data.grid, predicted, true), e2(data.grid, predicted, true, kappa)
+    return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
 
 
 def _enter(cell: Cell, place: Place) -> None:
