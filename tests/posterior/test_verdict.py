@@ -107,3 +107,10 @@ def test_figures_show_every_chain_and_name_their_axes(tmp_path):
         figures.trace_figure({"sigma": np.ones(3)})
     with pytest.raises(ValueError, match="nothing to draw"):
         figures.trace_figure({})
+
+
+def test_one_line_for_each_kind_of_fault():
+    apart = np.arange(4)[:, None]
+    lines = verdict({"a": GOOD + 2 * apart, "b": GOOD + 5 * apart, "c": GOOD, "d": GOOD + 3 * apart})
+    (line,) = (line for line in lines if "disagree" in line)
+    assert line.startswith("these chains disagree about b: R-hat") and line.endswith("(and so for d, a)")

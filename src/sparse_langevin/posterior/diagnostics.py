@@ -10,8 +10,8 @@ localization, 2021): chains are split in two, draws replaced by normal scores of
     mcse      posterior deviation / sqrt(ess): the Monte Carlo error of a posterior mean
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +74,7 @@ def traces(
 
 
 def verdict(traces: Traces) -> list[str]:
-    """What the diagnostics say, in plain words: one line on the whole, then one for each thing that is wrong."""
+    """What the diagnostics say, in plain words: one line on the whole, then one for each kind of fault."""
     draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
     if not draws:
         raise ValueError("a verdict needs at least one trace, such as {'sigma': array of (chains, draws)}")
@@ -89,41 +89,65 @@ def verdict(traces: Traces) -> list[str]:
     fewest = min((float(ess(values)) for values in usable), default=np.nan)
     if not faults:
         return [f"{who} (largest R-hat {largest:.3f}, at least {fewest:.0f} effective draws)"]
-    if largest < DISAGREE and not any("stuck" in fault or "not finite" in fault for fault in faults):
-        return [f"{who} (largest R-hat {largest:.3f}), with reservations", *faults]
-    return faults
+    lines = _worst_of_each_kind(faults)
+    if largest < DISAGREE and not any(fault.kind in ("stuck", "not finite") for fault in faults):
+        return [f"{who} (largest R-hat {largest:.3f}), with reservations", *lines]
+    return lines
 
 
-def _faults(name: str, draws: Array) -> Iterable[str]:
+class _Fault(NamedTuple):
+    kind: str
+    badness: float
+    name: str
+    text: str
+
+
+def _worst_of_each_kind(faults: Sequence[_Fault]) -> list[str]:
+    """One line for each kind of fault: the worst, and the names of the others."""
+    lines = []
+    for kind in dict.fromkeys(fault.kind for fault in faults):
+        worst, *others = sorted((f for f in faults if f.kind == kind), key=lambda fault: -fault.badness)
+        also = f" (and so for {', '.join(other.name for other in others)})" if others else ""
+        lines.append(worst.text + also)
+    return lines
+
+
+def _faults(name: str, draws: Array) -> Iterator[_Fault]:
     """What is wrong with one trace."""
     if not np.isfinite(draws).all():
         bad = int((~np.isfinite(draws)).sum())
-        yield f"{name} is not finite in {bad} of {draws.size} draws: the chain diverged; use smaller steps"
+        text = f"{name} is not finite in {bad} of {draws.size} draws: the chain diverged; use smaller steps"
+        yield _Fault("not finite", bad, name, text)
         return
     values = [len(np.unique(chain)) for chain in draws]
     if min(values) == 1:
         stuck = [str(i) for i, number in enumerate(values) if number == 1]
         which = "the chain is stuck" if len(draws) == 1 else f"chains are stuck ({', '.join(stuck)})"
-        yield f"{which}: {name} took 1 value; use larger steps, or check that it is sampled"
+        text = f"{which}: {name} took 1 value; use larger steps, or check that it is sampled"
+        yield _Fault("stuck", len(stuck), name, text)
         return
     ratio, effective = float(rhat(draws)), float(ess(draws))
     if ratio >= DISAGREE:
         if len(draws) > 1:
-            yield f"these chains disagree about {name}: R-hat {ratio:.2g}; run longer"
+            text = f"these chains disagree about {name}: R-hat {ratio:.2g}; run longer"
         else:
-            yield f"the chain has not settled: the halves of {name} disagree, R-hat {ratio:.2g}; run longer"
+            text = f"the chain has not settled: the halves of {name} disagree, R-hat {ratio:.2g}; run longer"
+        yield _Fault("disagree", ratio, name, text)
     elif ratio >= AGREE:
-        yield f"{name} is not yet settled: R-hat {ratio:.3f}, wanted below {AGREE}; run longer"
+        text = f"{name} is not yet settled: R-hat {ratio:.3f}, wanted below {AGREE}; run longer"
+        yield _Fault("unsettled", ratio, name, text)
     if effective < DRAWS_PER_CHAIN * len(draws):
-        yield (
+        text = (
             f"{name} has {effective:.0f} effective draws of {draws.size}, wanted {DRAWS_PER_CHAIN * len(draws)}: its "
             f"mean is known to {float(mcse(draws)):.2g}; run longer"
         )
+        yield _Fault("few draws", -effective, name, text)
     if draws.std() < SPREAD * np.abs(draws).max():
-        yield (
+        text = (
             f"this posterior has almost no spread: {name} is {draws.mean():.6g} +- {draws.std():.1g}; check tau and "
             "the step size, this may be optimisation"
         )
+        yield _Fault("no spread", -float(draws.std()), name, text)
 
 
 def to_arviz(traces: Traces) -> "InferenceData":
