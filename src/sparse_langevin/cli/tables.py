@@ -1,7 +1,7 @@
 """Tables of the reports, on a terminal."""
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from sparse_langevin import report
@@ -9,12 +9,14 @@ from sparse_langevin import report
 
 def print_table(page: report.Table) -> None:
     """Print a table of a report: the first column to the left, numbers to the right, the caption above."""
+    console = Console()
     table = Table(title=page.caption, title_justify="left", box=box.SIMPLE, pad_edge=False)
-    for index, column in enumerate(page.columns):
-        words = " ".join([column, *(row[index].text for row in page.cells())]).split()
-        narrowest = min(20, max(map(len, words), default=0))  # lines break between words, as long as there is room
-        left = index == 0 or page.prose
-        table.add_column(column, justify="left" if left else "right", overflow="fold", min_width=narrowest)
+    columns = [[name, *(row[index].text for row in page.cells())] for index, name in enumerate(page.columns)]
+    longest = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
+    whole = sum(longest) + 3 * len(columns) <= console.width  # lines break between words, if there is room
+    for index, column in enumerate(columns):
+        side: JustifyMethod = "left" if index == 0 or page.prose else "right"
+        table.add_column(column[0], justify=side, overflow="fold", min_width=longest[index] if whole else None)
     for row in page.cells():
         table.add_row(*(cell.text for cell in row))
-    Console().print(table)
+    console.print(table)
