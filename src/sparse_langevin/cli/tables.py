@@ -10,13 +10,15 @@ from sparse_langevin import report
 def print_table(page: report.Table) -> None:
     """Print a table of a report: the first column to the left, numbers to the right, the caption above."""
     console = Console()
-    table = Table(title=page.caption, title_justify="left", box=box.SIMPLE, pad_edge=False)
     columns = [[name, *(row[index].text for row in page.cells())] for index, name in enumerate(page.columns)]
     longest = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
-    whole = sum(longest) + 3 * len(columns) <= console.width  # lines break between words, if there is room
+    # Lines break between words if there is room for whole ones, with less space between columns if need be.
+    room = (console.width - 1 - sum(longest)) / len(columns)
+    space = (0, 1 if room >= 3 else 0)
+    table = Table(title=page.caption, title_justify="left", box=box.SIMPLE, pad_edge=False, padding=space)
     for index, column in enumerate(columns):
         side: JustifyMethod = "left" if index == 0 or page.prose else "right"
-        table.add_column(column[0], justify=side, overflow="fold", min_width=longest[index] if whole else None)
+        table.add_column(column[0], justify=side, overflow="fold", min_width=longest[index] if room >= 1 else None)
     for row in page.cells():
         table.add_row(*(cell.text for cell in row))
     console.print(table)
