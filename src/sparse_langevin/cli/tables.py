@@ -15,10 +15,12 @@ def print_table(page: report.Table) -> None:
     # Lines break between words if there is room for whole ones, with less space between columns if need be.
     room = (console.width - 1 - sum(longest)) / len(columns)
     space = (0, 1 if room >= 3 else 0)
-    table = Table(title=page.caption, title_justify="left", box=box.SIMPLE, pad_edge=False, padding=space)
+    table = Table(box=box.SIMPLE, pad_edge=False, padding=space)
     for index, column in enumerate(columns):
         side: JustifyMethod = "left" if index == 0 or page.prose else "right"
         table.add_column(column[0], justify=side, overflow="fold", min_width=longest[index] if room >= 1 else None)
     for row in page.cells():
         table.add_row(*(cell.text for cell in row))
+    if page.caption:
+        console.print(page.caption, markup=False, highlight=False)
     console.print(table)
