@@ -65,7 +65,7 @@ def test_predictions_pool_all_chains(two, data):
 def test_agreement_is_about_predictions(two, data):
     known = agreement(two, data)
     names = ["sigma", "delta of layers.1.weight", "delta of layers.3.weight"]
-    assert list(known.traces) == [*names, *(f"least certain velocity of test field {i}" for i in range(3))]
+    assert list(known.traces) == [*names, *(f"velocity in test field {i}" for i in range(3))]
     assert all(draws.shape == (2, 4) for draws in known.traces.values())
     assert known.traces["sigma"].tolist() == [[s.sigma for s in chain.bank()] for chain in two.chains()]
     surrogate, kappa = two.surrogate(), torch.from_numpy(data.array("kappa", "test")[:1])
@@ -75,9 +75,7 @@ def test_agreement_is_about_predictions(two, data):
         outputs.append(surrogate.predict(kappa)[0].numpy())
     everywhere = np.array(outputs, dtype=float).reshape(2, 4, -1)
     least = int(everywhere.reshape(8, -1).std(axis=0).argmax())
-    np.testing.assert_allclose(
-        known.traces["least certain velocity of test field 0"], everywhere[:, :, least], rtol=1e-5
-    )
+    np.testing.assert_allclose(known.traces["velocity in test field 0"], everywhere[:, :, least], rtol=1e-5)
     np.testing.assert_allclose(known.rhat[0], rhat(everywhere), rtol=1e-3)
     assert any("disagree" in line for line in known.verdict)
     assert known.table().rows[0][0] == "sigma" and "2 chains of 4 draws" in known.table().caption

@@ -14,6 +14,7 @@ from sparse_langevin.surrogates.runs import SurrogateRun
 
 FIELDS = 3  # test fields whose velocities are followed
 EDGES = 300  # of each, evenly spread
+DELTA = "delta of "
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Agreement:
     """What the samples of a run's chains say about their convergence."""
 
     traces: dict[str, Array]
-    """(chains, draws) of sigma, of the inclusion probabilities, and of the least certain velocity of some fields."""
+    """(chains, draws) of sigma, of the inclusion probabilities, and of the least certain velocity in some fields."""
     rhat: Array
     """Of velocities all over these fields."""
     verdict: list[str]
@@ -44,19 +45,21 @@ class Agreement:
         chains, draws = next(iter(self.traces.values())).shape
         middle, high = np.nanquantile(self.rhat, (0.5, 0.95)) if np.isfinite(self.rhat).any() else (np.nan, np.nan)
         caption = (
-            f"{chains} chain{'s' if chains > 1 else ''} of {draws} draws. R-hat of {self.rhat.size} velocities of "
+            f"{chains} chain{'s' if chains > 1 else ''} of {draws} draws. Velocities are the least certain of their "
+            f"fields. R-hat of {self.rhat.size} velocities of "
             f"{len(self.rhat)} test fields: median {middle:.3f}, 95 % are below {high:.3f}."
         )
         columns = ("", "mean", "deviation", "R-hat", "bulk ESS", "tail ESS", "Monte Carlo error")
         return Table(columns, rows, caption)
 
     def pictures(self) -> list[Picture]:
-        """Traces, ranks where there are several chains, and autocorrelations."""
+        """Traces, ranks where there are several chains, and autocorrelations; of sigma and the velocities."""
+        shown = {name: draws for name, draws in self.traces.items() if not name.startswith(DELTA)}
         drawn = [(trace_figure, "Traces: each quantity from draw to draw.")]
         if len(next(iter(self.traces.values()))) > 1:
             drawn.append((rank_figure, "Ranks of each chain's draws among those of all chains."))
         drawn.append((autocorrelation_figure, "Autocorrelation: how long a chain remembers."))
-        return [Picture(png(draw(self.traces)), text) for draw, text in drawn]
+        return [Picture(png(draw(shown)), text) for draw, text in drawn]
 
 
 def agreement(run: SurrogateRun, data: DarcyData) -> Agreement | None:
@@ -76,7 +79,7 @@ def agreement(run: SurrogateRun, data: DarcyData) -> Agreement | None:
     with torch.no_grad():
         for sample in samples:
             found = {"sigma": sample.sigma}
-            found |= {f"delta of {layer.removeprefix('network.')}": value for layer, value in sample.delta.items()}
+            found |= {f"{DELTA}{layer.removeprefix('network.')}": value for layer, value in sample.delta.items()}
             for name, value in found.items():
                 latent.setdefault(name, {}).setdefault(sample.chain, []).append(value)
             outputs = maps.decode_velocity(functional_call(surrogate, sample.parameters, (inputs,)))
@@ -86,5 +89,5 @@ def agreement(run: SurrogateRun, data: DarcyData) -> Agreement | None:
     traces = {name: np.array([chain[-length:] for chain in rows.values()]) for name, rows in latent.items()}
     for field in range(everywhere.shape[2]):
         edge = int(everywhere[:, :, field].reshape(-1, len(chosen)).std(axis=0).argmax())
-        traces[f"least certain velocity of test field {field}"] = everywhere[:, :, field, edge]
+        traces[f"velocity in test field {field}"] = everywhere[:, :, field, edge]
     return Agreement(traces, rhat(everywhere), verdict(traces))
