@@ -81,7 +81,7 @@ def sizes(group: str, model: nn.Module) -> list[Record]:
     plain = save(dict(model.state_dict()))
     found = {PLAIN: len(plain), f"{PLAIN}, deflated": len(zlib.compress(plain))}
     with tempfile.TemporaryDirectory() as folder:
-        for values in ("packed", "float32", "float16"):
+        for values in ("packed", "short", "float32", "float16"):
             found[f"ours, {values}"] = export(model, Path(folder) / values, values=values).size
     return [record(f"{group}: {name}", [size / 1e6], PLAIN, [len(plain) / 1e6], "MB") for name, size in found.items()]
 

@@ -1,5 +1,7 @@
 """Every encoding gives back what it was given, bit for bit."""
 
+import math
+
 import pytest
 import torch
 
@@ -81,7 +83,7 @@ def test_a_full_last_column_and_empty_rows():
     assert layer.encoding == "indices" and same_bits(back, tensor)
 
 
-@pytest.mark.parametrize(("values", "bits"), [("float16", 11), ("bfloat16", 8)])
+@pytest.mark.parametrize(("values", "bits"), [("short", 16), ("float16", 11), ("bfloat16", 8)])
 def test_rounded_values_are_the_nearest(values, bits):
     tensor = weight((60, 80), 0.7)
     layer, back = round_trip(tensor, values)
@@ -96,9 +98,19 @@ def test_numbers_too_large_for_float16_are_refused():
         encode("w", torch.full((2, 2), 7e4), weight=True, values="float16")
 
 
-def test_packing_takes_less_than_three_and_a_half_bytes():
-    _, arrays = encode("w", weight((500, 500), 0.0), weight=True, values="packed")
-    assert sum(array.numel() * array.element_size() for array in arrays.values()) < 3.5 * 250_000
+@pytest.mark.parametrize(("values", "most"), [("packed", 3.5), ("short", 2.5)])
+def test_packing_takes_few_bytes(values, most):
+    _, arrays = encode("w", weight((500, 500), 0.0), weight=True, values=values)
+    assert sum(array.numel() * array.element_size() for array in arrays.values()) < most * 250_000
+
+
+def test_short_numbers_are_rounded_to_even():
+    unit = 2.0**-15
+    tensor = torch.tensor([[1 + unit / 2, 1 + 1.5 * unit, -1 - 0.51 * unit, 2 - unit / 4, 1e-45, math.inf]])
+    wanted = torch.tensor([[1.0, 1 + 2 * unit, -1 - unit, 2.0, 0.0, math.inf]])
+    assert torch.equal(round_trip(tensor, "short")[1], wanted)
+    with pytest.raises(ValueError, match="too large for short"):
+        encode("w", torch.full((2, 2), torch.finfo(torch.float32).max), weight=True, values="short")
 
 
 @pytest.mark.parametrize(

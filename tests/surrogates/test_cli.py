@@ -160,10 +160,17 @@ def test_export_ships_the_last_sample(data, finished, tmp_path, monkeypatch, cap
     assert "of the" in text and (tmp_path / "small" / "network.onnx").exists()
     assert float(re.search(r"ONNX Runtime differs from torch by at most (\S+)", text).group(1)) < 1e-5
     np.save(tmp_path / "kappa.npy", data.array("kappa", "test"))
-    for folder, more, out in ((tmp_path / "small", [], "a.npz"), (finished.path, ["--last"], "b.npz")):
-        call("predict", folder, *more, "--input", tmp_path / "kappa.npy", "--out", tmp_path / out)
-    with np.load(tmp_path / "a.npz") as shipped, np.load(tmp_path / "b.npz") as last:
-        np.testing.assert_allclose(shipped["velocity"], last["velocity"], rtol=1e-5, atol=1e-6)
+    call("export", finished.path, "--out", tmp_path / "exact", "--values", "packed")
+    found = []
+    for folder, more in ((finished.path, ["--last"]), (tmp_path / "small", []), (tmp_path / "exact", [])):
+        out = tmp_path / f"{folder.name}.npz"
+        call("predict", folder, *more, "--input", tmp_path / "kappa.npy", "--out", out)
+        with np.load(out) as made:
+            found.append(made["velocity"])
+    last, small, exact = found
+    np.testing.assert_allclose(exact, last, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(small, last, rtol=1e-3, atol=1e-3)
+    assert np.abs(small - last).max() > 1e-6
     assert "it exists" in refused(monkeypatch, capsys, "export", finished.path, "--out", tmp_path / "small")
     (tmp_path / "small" / "manifest.json").write_text("{}")
     predict = ["predict", tmp_path / "small", "--input", tmp_path / "kappa.npy", "--out", tmp_path / "c.npz"]

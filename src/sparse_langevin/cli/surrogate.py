@@ -205,9 +205,9 @@ def export(
     run: Run,
     out: Annotated[Path, typer.Option(help="Folder to write.")],
     values: Annotated[
-        Literal["packed", "float32", "float16", "bfloat16"],
-        typer.Option(help="How weights are stored: the first two exactly, the others rounded."),
-    ] = "packed",
+        Literal["short", "packed", "float32", "float16", "bfloat16"],
+        typer.Option(help="How weights are stored: packed and float32 exactly, short to 1/65536 of themselves."),
+    ] = "short",
     onnx: Annotated[bool, typer.Option("--onnx", help="Write an ONNX file too, checked with ONNX Runtime.")] = False,
     force: Force = False,
 ) -> None:

@@ -10,6 +10,7 @@ and a form says how numbers of float32 are stored:
 
     packed    exactly. The 8 bits of the exponents, of which few values are common, are Huffman-coded; sign and mantissa
               are 24 bits as they are
+    short     the same with the mantissa rounded to 15 bits, 16 with the sign: off by at most 1/65536 of themselves
     float32   exactly, 4 bytes each
     float16, bfloat16   rounded, 2 bytes each
 
@@ -27,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Values = Literal["packed", "float32", "float16", "bfloat16"]
+Values = Literal["packed", "short", "float32", "float16", "bfloat16"]
 Encoding = Literal["dense", "bitmap", "indices"]
 
 MAX_COLUMNS = 2**16 - 1  # the number of nonzeros of a row has 16 bits, too
@@ -110,24 +111,34 @@ def _smallest(rows: int, columns: int, nonzeros: int, width: int) -> Encoding:
 
 def _store(name: str, numbers: Tensor, values: Values) -> dict[str, Tensor]:
     """Numbers of float32 as arrays."""
-    if values == "packed":
-        bits = numbers.numpy().view(np.uint32)
-        rest = (bits & 0x7FFFFF) | (bits >> 31 << 23)
+    if values in _BYTES:
+        bits, width = numbers.numpy().view(np.uint32), _BYTES[values]
+        if values == "short":
+            # To the nearest, and to an even one between two; what is not finite keeps its highest bits.
+            rounded = bits + np.uint32(0x7F) + (bits >> 8 & 1)
+            bits = np.where(numbers.isfinite().numpy(), rounded, bits)
+            _require_finite(name, numbers, torch.from_numpy(bits.view(np.float32)), values)
+        mantissa = bits >> (24 - 8 * width) & (2 ** (8 * width - 1) - 1)
+        rest = mantissa | (bits >> 31 << (8 * width - 1))
         code = zlib.compressobj(9, zlib.DEFLATED, -15, 9, zlib.Z_HUFFMAN_ONLY)
         exponents = code.compress(((bits >> 23) & 0xFF).astype(np.uint8).tobytes()) + code.flush()
         return {
             "exponents": torch.from_numpy(np.frombuffer(exponents, np.uint8).copy()),
-            "rest": torch.from_numpy(rest.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].copy()),
+            "rest": torch.from_numpy(rest.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :width].copy()),
         }
     stored = numbers.to(getattr(torch, values)).clone()
+    _require_finite(name, numbers, stored, values)
+    return {"numbers": stored}
+
+
+def _require_finite(name: str, numbers: Tensor, stored: Tensor, values: str) -> None:
     if bool((stored.isfinite() != numbers.isfinite()).any()):
         raise ValueError(f"{name!r} has numbers up to {float(numbers.abs().max()):g}, too large for {values}")
-    return {"numbers": stored}
 
 
 def _restore(name: str, parts: Mapping[str, Tensor], count: int, values: str) -> Tensor:
     """The numbers of `_store`."""
-    if values != "packed":
+    if values not in _BYTES:
         numbers = parts["numbers"]
         if numbers.shape != (count,) or str(numbers.dtype) != f"torch.{values}":
             raise ValueError(f"{name!r} has {len(numbers)} numbers in {numbers.dtype}, expected {count} in {values}")
@@ -137,16 +148,18 @@ def _restore(name: str, parts: Mapping[str, Tensor], count: int, values: str) ->
         raw = inflater.decompress(parts["exponents"].numpy().tobytes(), count + 1)
     except zlib.error as error:
         raise ValueError(f"the exponents of {name!r} cannot be read: {error}") from error
-    rest = parts["rest"].numpy()
-    if len(raw) != count or rest.shape != (count, 3):
+    rest, width = parts["rest"].numpy(), _BYTES[values]
+    if len(raw) != count or rest.shape != (count, width):
         raise ValueError(f"{name!r} has {len(raw)} exponents and {len(rest)} mantissas, expected {count}")
     wide = np.zeros((count, 4), np.uint8)
-    wide[:, :3] = rest
+    wide[:, :width] = rest
     bits = wide.reshape(-1).view("<u4").astype(np.uint32)
     exponents = np.frombuffer(raw, np.uint8).astype(np.uint32)
-    result: Any = (bits & 0x7FFFFF) | (bits >> 23 << 31) | (exponents << 23)
+    mantissa = (bits & (2 ** (8 * width - 1) - 1)) << (24 - 8 * width)
+    result: Any = mantissa | (bits >> (8 * width - 1) << 31) | (exponents << 23)
     return torch.from_numpy(result.view(np.float32))
 
 
+_BYTES = {"packed": 3, "short": 2}  # of sign and mantissa
 _PARTS: dict[str, tuple[str, ...]] = {"dense": (), "bitmap": ("bitmap",), "indices": ("columns", "counts")}
-_PARTS |= {form: ("exponents", "rest") if form == "packed" else ("numbers",) for form in get_args(Values)}
+_PARTS |= {form: ("exponents", "rest") if form in _BYTES else ("numbers",) for form in get_args(Values)}

@@ -79,7 +79,8 @@ def export(
     folder
         Made if it does not exist. One that holds a model is refused, unless ``overwrite`` is true.
     values
-        How the weights are stored: ``"packed"`` and ``"float32"`` exactly, ``"float16"`` and ``"bfloat16"`` rounded.
+        How the weights are stored: ``"packed"`` and ``"float32"`` exactly, ``"short"`` to 1/65536 of themselves,
+        ``"float16"`` and ``"bfloat16"`` rounded to these.
     overwrite
         Whether a model in the folder may be replaced.
     meta

@@ -15,7 +15,7 @@ ONNX = "network.onnx"
 
 
 def export_run(
-    run: SurrogateRun, folder: str | Path, *, values: Values = "packed", onnx: bool = False, overwrite: bool = False
+    run: SurrogateRun, folder: str | Path, *, values: Values = "short", onnx: bool = False, overwrite: bool = False
 ) -> tuple[Exported, float | None]:
     """Write the finished network of a run to a folder, and perhaps an ONNX file beside it.
 
@@ -26,7 +26,7 @@ def export_run(
     folder
         Where; see `deploy.export` for what it holds.
     values
-        How weights are stored: ``"packed"`` and ``"float32"`` exactly, ``"float16"`` and ``"bfloat16"`` rounded.
+        How weights are stored, see `deploy.encoding`: ``"short"`` is far more precise than a surrogate is.
     onnx
         Also write ``network.onnx``, which maps normalised permeability to normalised velocity.
     overwrite
