@@ -162,7 +162,7 @@ def test_adam_prunes_as_torch_does():
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"step_size": -1.0}, "step_size must be positive, got -1.0"),
         ({"prune_end": 0.0}, "prune_end"),
-        ({"samples": -1}, "samples and seed must not be negative"),
+        ({"samples": -1}, "samples must not be negative, got -1"),
         ({"network": "nothing"}, "a network is named module:Class"),
         ({"network": "tests.surrogates.small:Missing"}, "there is no network"),
         ({"network": "tests.surrogates.small:not_a_network"}, "not a torch.nn.Module"),
