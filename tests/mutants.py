@@ -239,7 +239,7 @@ FAULTS = [
     Fault("burn-in of the first cycle only", "posterior/bank.py", "(info.step - 1) % self.cycle + 1", "info.step"),
     Fault("chains with the same first weights", "surrogates/runs.py", "settings.chain_seed", "settings.seed"),
     Fault("chains with the same noise", "surrogates/train.py", "chain=settings.chain", "chain=0"),
-    Fault("one chain's samples only", "surrogates/runs.py", "for chain in self.chains()])", "for chain in [self]])"),
+    Fault("one chain's samples only", "surrogates/runs.py", "[chain.bank() for chain in chains]", "[self.bank()]"),
     Fault("a panel of columns left out", DEPLOY + "sparse_kernel.py", "in range(cuts.shape[1] - 1):", "in range(1):"),
     Fault(
         "sums of a row not added up", DEPLOY + "sparse_kernel.py", "for other in others:", "for other in others[1:]:"

@@ -170,5 +170,7 @@ def test_the_search_never_sees_test_data(place):
     one = replace(everything[0], settings=replace(everything[0].settings, epochs=2, network=NETWORK))
     found = darcy_study.run([one], place, workers=1)
     assert "paper" not in found[0] and "baseline_e1" not in found[0]
-    assert search_table(found).rows[0][:2] == ("psgld", "default")
+    diverged = {"cell": "sgld-step-2", "method": "sgld", "e1": None, "e2": None, "diverged": "the loss is nan"}
+    rows = search_table([*found, diverged]).rows
+    assert rows[0][:2] == ("psgld", "default") and rows[1] == ("sgld", "step-2", "–", "–", "–")  # noqa: RUF001
     json.dumps(found)

@@ -6,7 +6,6 @@ time differs from the defaults in `surrogates.settings`; samplers are judged by 
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -27,9 +26,6 @@ class ReLUNetwork(EncoderDecoder):
         super().__init__(grid, activation=nn.ReLU)
 
 
-PAPER = {"momentum": 0.0, "step_size": 1e-3, "final_step": 0.02}  # the paper's dynamics
-
-
 def _network(name: str) -> str:
     return f"{__name__}:{name}"
 
@@ -39,9 +35,9 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "psgld": [
         ("default", {}),
         ("relu", {"network": _network("ReLUNetwork")}),
-        ("no-momentum", PAPER),
-        ("no-momentum-step-3e-4", PAPER | {"step_size": 3e-4}),
-        ("no-momentum-step-3e-3", PAPER | {"step_size": 3e-3}),
+        ("no-momentum", {"momentum": 0.0}),
+        ("no-momentum-step-3e-4", {"momentum": 0.0, "step_size": 3e-4}),
+        ("no-momentum-step-3e-3", {"momentum": 0.0, "step_size": 3e-3}),
         ("no-warmup", {"warmup": 0.0}),
         ("batch-32", {"batch_size": 32}),
         ("step-1e-3", {"step_size": 1e-3}),
@@ -51,7 +47,7 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "psgld-sa": [
         ("default", {}),
-        ("no-momentum", PAPER),
+        ("no-momentum", {"momentum": 0.0}),
         ("final-step-0.02", {"final_step": 0.02}),
         ("spike-0.02-slab-1", {"v0": 0.02, "v1": 1.0}),
         ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0}),
@@ -86,7 +82,7 @@ def search_table(found: Sequence[dict[str, Any]]) -> Table:
                 r["cell"].removeprefix(f"{method}-"),
                 number(r["e1"]),
                 number(r["e2"]),
-                number(r["seconds"] / 60, 1),
+                number(r.get("seconds", math.nan) / 60, 1),
             )
             for r in mine
         ]
@@ -100,6 +96,8 @@ def search_cells() -> list[Cell]:
     cells = []
     for method, variations in VARIATIONS.items():
         sparsity = 0.7 if method.endswith("-sa") else 0.0
-        common = Settings.of(method, sparsity=sparsity, epochs=EPOCHS, validation=0.1)
-        cells += [Cell("search", field, replace(common, **c), label=f"{method}-{name}") for name, c in variations]
+        common = {"sparsity": sparsity, "epochs": EPOCHS, "validation": 0.1}
+        for name, changes in variations:
+            settings = Settings.of(method, **common | changes)
+            cells.append(Cell("search", field, settings, label=f"{method}-{name}"))
     return cells

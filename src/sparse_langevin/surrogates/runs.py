@@ -168,10 +168,11 @@ class SurrogateRun:
 
     def samples(self) -> "Pool":
         """The posterior samples of all chains."""
-        for chain in self.chains():
+        chains = self.chains()
+        for chain in chains:
             if not chain.finished:
                 raise ValueError(f"the chain in {chain.path} is not finished: the same train command goes on with it")
-        return Pool([chain.bank() for chain in self.chains()])
+        return Pool([chain.bank() for chain in chains])
 
 
 @dataclass(frozen=True)
