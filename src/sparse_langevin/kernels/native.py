@@ -26,7 +26,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from sparse_langevin.kernels.jit import OPTIONS, compiled, reassociated
+from sparse_langevin.kernels.jit import FUSED, fused, reassociated
 from sparse_langevin.kernels.native_noise import normals
 from sparse_langevin.kernels.reference import StepScalars
 
@@ -76,7 +76,7 @@ class Coefficients(NamedTuple):
     """1 - momentum"""
 
 
-@compiled
+@fused
 def coefficients(like: Array, step: StepScalars, prior: PriorScalars) -> Coefficients:
     """Coefficients of one step and block, in the precision of ``like``."""
     real = like.dtype.type
@@ -99,7 +99,7 @@ def coefficients(like: Array, step: StepScalars, prior: PriorScalars) -> Coeffic
     )
 
 
-@compiled
+@fused
 def update_chunks(
     beta: Array,
     grad: Array,
@@ -242,7 +242,7 @@ def _sigmoid32(x):  # type: ignore[no-untyped-def]
     return f32(1.0) / (f32(1.0) + _exp(-x))
 
 
-@compiled
+@fused
 def _exp(x: Real) -> Real:
     """e^x = 2^n e^r with |r| <= log(2)/2, e^r by Taylor's series; x is held within the range of normal numbers."""
     if x > f32(88.0):
@@ -279,4 +279,4 @@ overload(_noise_buffer)(
         else (lambda key, like: np.empty(CHUNK + 2, like.dtype))
     )
 )
-overload(_sigmoid, jit_options=OPTIONS)(lambda x: _sigmoid32 if x == types.float32 else _sigmoid64)
+overload(_sigmoid, jit_options=FUSED)(lambda x: _sigmoid32 if x == types.float32 else _sigmoid64)

@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from sparse_langevin.kernels.jit import OPTIONS, compiled
+from sparse_langevin.kernels.jit import FUSED, fused
 from sparse_langevin.noise import PARITY
 
 u32, f32 = np.uint32, np.float32  # numba widens integers and floats unless told the type of every constant
@@ -27,7 +27,7 @@ SIGN = np.uint32(1 << 31)
 SQRT_HALF_BITS = np.int32(np.float32(math.sqrt(0.5)).view(np.int32))
 
 
-@compiled
+@fused
 def normals(key: tuple[int, int], step: int, first_pair: int, out: Array) -> None:
     """Fill ``out``, of even length, with the pairs of normal numbers from ``first_pair`` on."""
     key0, key1 = u32(key[0]), u32(key[1])
@@ -37,7 +37,7 @@ def normals(key: tuple[int, int], step: int, first_pair: int, out: Array) -> Non
         out[2 * i], out[2 * i + 1] = _box_muller(u32(word0 ^ SIGN), u32(word1 ^ SIGN), out)
 
 
-@compiled
+@fused
 def _threefry(key0: Word, key1: Word, word0: Word, word1: Word) -> tuple[Word, Word]:
     """Threefry-2x32 with 13 rounds, see `noise.threefry2x32`; all words are uint32."""
     key2 = u32(key0 ^ key1 ^ u32(PARITY))
@@ -51,7 +51,7 @@ def _threefry(key0: Word, key1: Word, word0: Word, word1: Word) -> tuple[Word, W
     return _round(word0, word1, 17)
 
 
-@compiled
+@fused
 def _four_rounds(word0: Word, word1: Word, a: int, b: int, c: int, d: int) -> tuple[Word, Word]:
     word0, word1 = _round(word0, word1, a)
     word0, word1 = _round(word0, word1, b)
@@ -59,7 +59,7 @@ def _four_rounds(word0: Word, word1: Word, a: int, b: int, c: int, d: int) -> tu
     return _round(word0, word1, d)
 
 
-@compiled
+@fused
 def _round(word0: Word, word1: Word, turn: int) -> tuple[Word, Word]:
     word0 = u32(word0 + word1)
     return word0, u32(u32(u32(word1 << u32(turn)) | u32(word1 >> u32(32 - turn))) ^ word0)
@@ -82,7 +82,7 @@ def _box_muller32(word0, word1, like):  # type: ignore[no-untyped-def]
     return radius * cosine, radius * sine
 
 
-@compiled
+@fused
 def _radius(word: Word) -> Real:
     """sqrt(-2 log u) for u = (word + 1/2)/2^32 = 2^e (1 + f), by log(1 + f) = 2 atanh(f/(2 + f)), |f| < 0.42."""
     u = (f32(word) + f32(0.5)) * f32(2.0**-32)
@@ -98,7 +98,7 @@ def _radius(word: Word) -> Real:
     return np.sqrt(f32(-2.0) * log_u)
 
 
-@compiled
+@fused
 def _cosine_sine(word: Word) -> tuple[Real, Real]:
     """Cosine and sine of 2 pi (word + 1/2)/2^32: the nearest quarter turn, and Taylor's series for the rest."""
     quarter = u32(u32(word + u32(1 << 29)) >> u32(30))
@@ -118,6 +118,6 @@ def _cosine_sine(word: Word) -> tuple[Real, Real]:
 
 
 # Decided by the precision, when it is compiled.
-overload(_box_muller, jit_options=OPTIONS)(
+overload(_box_muller, jit_options=FUSED)(
     lambda word0, word1, like: _box_muller32 if like.dtype == types.float32 else _box_muller64
 )
