@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from sparse_langevin import Constant, Cosine, OneMinus, Polynomial
+from sparse_langevin import Constant, Cosine, OneMinus, Polynomial, Switch
 from sparse_langevin.schedules import as_schedule, describe, value_at
 
 
@@ -20,6 +20,12 @@ def test_cosine_starts_high_ends_low_and_restarts():
     values = [Cosine(1.0, 100, cycles=4)(k) for k in range(1, 101)]
     restarts = [k for k in range(1, 100) if values[k] > values[k - 1]]
     assert restarts == [25, 50, 75] and values[24] == values[49] == 0.0
+
+
+def test_switch_also_in_every_period():
+    once, again = Switch(math.inf, 1.0, 2), Switch(math.inf, 1.0, 2, period=5)
+    assert [once(k) for k in range(1, 8)] == [math.inf] * 2 + [1.0] * 5
+    assert [again(k) for k in range(1, 11)] == 2 * ([math.inf] * 2 + [1.0] * 3)
 
 
 def test_one_minus_approaches_one():
@@ -41,6 +47,9 @@ def test_one_minus_approaches_one():
         lambda: Cosine(1.0, 10, final=-1.0),
         lambda: Cosine(1.0, 10, cycles=11),
         lambda: Constant(math.nan),
+        lambda: Switch(math.nan, 1.0, 10),
+        lambda: Switch(1.0, 2.0, -1),
+        lambda: Switch(1.0, 2.0, 1, period=0),
     ],
 )
 def test_bad_schedules_say_what_was_wrong(make):

@@ -12,7 +12,7 @@ from sparse_langevin.preconditioners import Identity, RMSprop
 from sparse_langevin.priors import GaussianPrior, SpikeSlab
 from sparse_langevin.pruning import Pruning
 from sparse_langevin.sampler import Info, Sampler
-from sparse_langevin.schedules import Constant, Cosine, OneMinus, Polynomial
+from sparse_langevin.schedules import Constant, Cosine, OneMinus, Polynomial, Switch
 from sparse_langevin.training import fit
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __all__ = [
     "SparseBayesClassifier",
     "SparseBayesRegressor",
     "SpikeSlab",
+    "Switch",
     "fit",
     "psgld",
     "psgld_sa",

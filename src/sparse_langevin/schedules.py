@@ -104,6 +104,36 @@ class Cosine:
 
 
 @dataclass(frozen=True)
+class Switch:
+    """``before`` up to step ``at``, ``after`` from then on; with a ``period``, again in each period.
+
+    As inverse temperature, ``Switch(math.inf, 1.0, at)`` leaves out the noise while a chain is on its way, which is
+    when it only costs time (Zhang et al., Cyclical stochastic gradient MCMC, 2020).
+
+    Examples
+    --------
+    >>> [Switch(math.inf, 1.0, 2)(k) for k in (1, 2, 3)]
+    [inf, inf, 1.0]
+    """
+
+    before: float
+    after: float
+    at: int
+    period: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(not math.isnan(self.before), "Switch.before", self.before, "a number")
+        _require(not math.isnan(self.after), "Switch.after", self.after, "a number")
+        _require(self.at >= 0, "Switch.at", self.at, "a step >= 0")
+        _require(self.period is None or self.period >= 1, "Switch.period", self.period, "at least 1, or None")
+
+    def __call__(self, step: int) -> float:
+        """Return the value at ``step``."""
+        within = step if self.period is None else (step - 1) % self.period + 1
+        return self.before if within <= self.at else self.after
+
+
+@dataclass(frozen=True)
 class OneMinus:
     """One minus another schedule: memories that approach 1, ``alpha_k = 1 - c1 * (c2 + k) ** -g``.
 

@@ -1,6 +1,7 @@
 """Training: what a finished run holds, and that it is the same however often it was interrupted."""
 
 import json
+import math
 import multiprocessing
 import random
 import re
@@ -116,11 +117,12 @@ def test_settings_make_the_chain_they_describe():
     )
     assert isinstance(sampler, Sampler) and sampler.v is not None and sampler.num_data == 30
     assert sampler.pruning == Pruning(0.5, end=50)
+    assert (sampler._tau(50), sampler._tau(51)) == (math.inf, 1.0)
     priors = sampler._priors
     assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, a=480, b=480, delta=0.5)
     assert priors["(dense)"] == GaussianPrior(0.7)
     plain = make_chain(short("sgld", step_size=0.5, warmup=0.0), Small(grid), rows=30, outputs=110, steps=100)
-    assert plain.v is None and plain._step_size.initial == pytest.approx(0.5 / (30 * 110))
+    assert plain.v is None and plain._tau(1) == 1.0 and plain._step_size.initial == pytest.approx(0.5 / (30 * 110))
 
 
 def test_adam_is_torchs_adam():

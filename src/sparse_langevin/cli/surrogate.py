@@ -33,6 +33,9 @@ def train(
         float | None, typer.Option(help="Memory of the average of steps, in [0, 1); 0 is the paper's algorithm.")
     ] = None,
     tau: Annotated[float | None, typer.Option(help="Inverse temperature; 1 is the posterior.")] = None,
+    noise_from: Annotated[
+        float | None, typer.Option(help="Part of the run after which the noise sets in; 0 is the paper's algorithm.")
+    ] = None,
     v0: Annotated[float | None, typer.Option(help="Scale of the spike.")] = None,
     v1: Annotated[float | None, typer.Option(help="Variance of the slab.")] = None,
     sigma0: Annotated[float | None, typer.Option(help="Standard deviation of the Gaussian prior.")] = None,

@@ -48,6 +48,8 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "psgld-sa": [
         ("default", {}),
         ("no-momentum", {"momentum": 0.0}),
+        ("noise-from-0", {"noise_from": 0.0}),
+        ("noise-from-0.85", {"noise_from": 0.85}),
         ("final-step-0.02", {"final_step": 0.02}),
         ("spike-0.02-slab-1", {"v0": 0.02, "v1": 1.0}),
         ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0}),

@@ -44,6 +44,9 @@ class Settings:
         algorithm. Adam has its own.
     tau
         Inverse temperature; 1 is the posterior.
+    noise_from
+        Part of the run, or of every cycle, after which the noise of the Langevin steps sets in, in [0, 1); 0 is the
+        paper's algorithm. Before, the noise only slows a chain down; samples should be taken after.
     v0, v1
         Scale of the spike and variance of the slab, for the two methods with a spike and slab.
     sigma0
@@ -75,6 +78,7 @@ class Settings:
     warmup: float = 0.1
     momentum: float = 0.0
     tau: float = 1.0
+    noise_from: float = 0.0
     v0: float = 0.25
     v1: float = 10.0
     sigma0: float = 1.0
@@ -88,7 +92,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"there is no method {self.method!r}: choose one of {', '.join(METHODS)}")
-        for name in ("sparsity", "validation", "burn_in", "warmup", "momentum"):
+        for name in ("sparsity", "validation", "burn_in", "warmup", "momentum", "noise_from"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)!r} (70 % is 0.7)")
         for name in ("epochs", "batch_size", "cycles"):
@@ -155,10 +159,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "adam": {"final_step": 1e-3, "warmup": 0.0},
     "sgld": {"step_size": 1.0},
     "sgld-sa": {"step_size": 1.0},
-    "psgld": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1},
-    "psgld-sa": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1},
+    "psgld": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1, "noise_from": 0.5},
+    "psgld-sa": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1, "noise_from": 0.5},
 }
-PLAIN = {name: DEFAULTS[name] for name in ("adam", "sgld", "sgld-sa")}  # without momentum, steps must be smaller
+PLAIN = {name: DEFAULTS[name] for name in ("adam", "sgld", "sgld-sa")}  # without momentum: as in the paper
 
 
 def make_network(spec: str, grid: Grid) -> nn.Module:

@@ -1,5 +1,6 @@
 """Training a surrogate: a data set and settings in, a run folder out; the same call resumes."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from sparse_langevin.preconditioners import Identity, RMSprop
 from sparse_langevin.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.pruning import Pruning
 from sparse_langevin.sampler import Sampler
-from sparse_langevin.schedules import Cosine
+from sparse_langevin.schedules import Cosine, Schedule, Switch
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate
 from sparse_langevin.surrogates.settings import Settings
@@ -91,6 +92,10 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
         cycles=settings.cycles,
         warmup=round(settings.warmup * steps / settings.cycles),
     )
+    tau: float | Schedule = settings.tau
+    if settings.noise_from:
+        cycle = steps // settings.cycles
+        tau = Switch(math.inf, settings.tau, round(settings.noise_from * cycle), cycle)
     pruning = None
     if settings.sparsity:
         pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps / settings.cycles)))
@@ -106,7 +111,7 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
         preconditioner=RMSprop() if settings.method.startswith("p") else Identity(),
         prior=_spike_and_slab(settings, model, sparse) if settings.method.endswith("-sa") else dense,
         dense_prior=dense,
-        tau=settings.tau,
+        tau=tau,
         seed=settings.seed,
         chain=settings.chain,
         sparse=sparse,
