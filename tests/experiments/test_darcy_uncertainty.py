@@ -78,7 +78,7 @@ def test_the_budget_is_the_same():
     assert [cell.settings.seed for cell in ensemble.cells] == list(range(5))
     assert (ours.cells[0].settings.sparsity, ours.cells[0].settings.momentum) == (0.7, 0.9)
     assert [cell.name for cell in everything if cell.keep] == ["psgld-sa"]
-    assert [c.name for c in cells("kle", "paper") if c.keep] == ["kle32-psgld-sa-70-momentum-seed0"]
+    assert [c.name for c in cells("kle", "paper") if c.keep] == ["kle32-psgld-sa-70-seed0"]
     assert len(contenders("paper")) == 4
 
 

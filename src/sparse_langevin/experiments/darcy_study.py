@@ -29,6 +29,7 @@ from sparse_langevin.surrogates.figures import prediction_figure
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import Judged, judge
 from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, epochs_done
+from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.surrogates.train import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
@@ -85,7 +86,7 @@ def run(
     progress: Progress = lambda epochs, text: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[dict[str, Any]]:
-    """Train the cells that have no record yet, and return all records.
+    """Train the cells that have no record with their settings yet, and return all records.
 
     Parameters
     ----------
@@ -100,7 +101,8 @@ def run(
     stop
         Asked again and again; true lets the cells in work save themselves, and returns.
     """
-    done = {record["cell"] for record in records(place.folder)}
+    known = {record["cell"]: Settings.from_json(record["settings"]) for record in records(place.folder)}
+    done = {cell.name for cell in cells if known.get(cell.name) == cell.settings}
     missing = [cell for cell in cells if cell.name not in done]
     for field in {cell.field.name: cell.field for cell in missing}.values():
         progress(0.0, f"data of {field.name}")
