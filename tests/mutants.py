@@ -236,6 +236,8 @@ FAULTS = [
     Fault("native: momentum with whole steps", NATIVE, "c.share * (kick", "(kick"),
     Fault("native: a pruned velocity", NATIVE, "b, move, drift, kick = zero, zero,", "b, drift, kick = zero,"),
     Fault("a cycle without its end", "schedules.py", "math.ceil(phase) - 1", "math.floor(phase)"),
+    Fault("a period that begins late", "schedules.py", "(step - 1) % self.period + 1", "step % self.period"),
+    Fault("noise from the first step on", "surrogates/train.py", "Switch(math.inf,", "Switch(settings.tau,"),
     Fault("burn-in of the first cycle only", "posterior/bank.py", "(info.step - 1) % self.cycle + 1", "info.step"),
     Fault("chains with the same first weights", "surrogates/runs.py", "settings.chain_seed", "settings.seed"),
     Fault("chains with the same noise", "surrogates/train.py", "chain=settings.chain", "chain=0"),
@@ -247,7 +249,7 @@ FAULTS = [
     Fault("a container that is not verified", DEPLOY + "model_file.py", "if sha256(data) !=", "if False and"),
     Fault("a model replaced without asking", DEPLOY + "model_file.py", "overwrite=overwrite", "overwrite=True"),
     Fault("stale weights left behind", DEPLOY + "model_file.py", "stale.unlink()", "pass"),
-    Fault("signs lost in packing", DEPLOY + "encoding.py", " | (bits >> 31 << 23)", ""),
+    Fault("signs lost in packing", DEPLOY + "encoding.py", " | (bits >> 31 << (8 * width - 1))", ""),
     Fault("a row of 65,536 in 16 bits", DEPLOY + "encoding.py", "MAX_COLUMNS = 2**16 - 1", "MAX_COLUMNS = 2**16"),
     Fault("ONNX not compared", DEPLOY + "onnx_file.py", "if not difference <= TOLERANCE * scale:", "if False:"),
 ]

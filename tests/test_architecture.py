@@ -1,10 +1,11 @@
-"""Dependencies point one way."""
+"""What holds for the source as a whole: dependencies point one way, seeded faults have a line to break."""
 
 import ast
 import re
 from pathlib import Path
 
 import sparse_langevin
+from tests.mutants import FAULTS
 
 ROOT = Path(sparse_langevin.__file__).parent
 # A module may import only from layers above its own line.
@@ -53,3 +54,10 @@ def test_imports_point_to_lower_layers():
 def test_no_device_is_named():
     for path in ROOT.rglob("*.py"):
         assert not re.search(r'"(cuda|cpu)[":]', path.read_text()), path
+
+
+def test_seeded_faults_match_the_source():
+    for fault in FAULTS:
+        assert fault.old in (ROOT / fault.file).read_text(), (
+            f"{fault.label}: {fault.file} has changed, update mutants.py"
+        )
