@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER, SPARSITIES, Field, Study, as_printed
+from sparse_langevin.experiments.darcy_cells import EPOCHS, FIELDS, PAPER, SPARSITIES, Field, Study, as_printed
 from sparse_langevin.experiments.darcy_study import CURVES, FIGURES, read, records
 from sparse_langevin.files import write_atomically
 from sparse_langevin.report import Cell, Picture, Section, Table, number, png, render
@@ -26,7 +26,7 @@ def publish(study: Study, folder: Path, command: str) -> Path:
     """Write the learning-curve figures and ``report.html`` from what is finished; return the page."""
     found, curves = records(folder), read(folder / CURVES) or {}
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
-    sections = [Section("Errors beside the paper's", _LEAD, [main_table(study, found)])]
+    sections = [Section("Errors beside the paper's", [_budget(study), *_LEAD], [main_table(study, found)])]
     sections.append(Section("Is it so?", _CLAIMS, [claims_table(study, found)]))
     for field in FIELDS[study]:
         mine = [r for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
@@ -201,11 +201,17 @@ def _predictions(folder: Path, mine: Sequence[dict[str, Any]]) -> list[Picture]:
     return pictures
 
 
+def _budget(study: Study) -> str:
+    samplers, adam = EPOCHS[study]
+    return (
+        "Every cell is one training run with the same network and data for all methods of a row. The samplers run for "
+        f"{samplers} epochs; Adam, whose steps are cheaper, for {adam}, which takes at least as long as PSGLD-SA."
+    )
+
+
 _LEAD = (
-    "Every cell is one training run with the same network and data for all methods of a row. The samplers run for 60 "
-    "epochs; Adam, whose steps are cheaper, for 75, which takes at least as long as PSGLD-SA. The "
-    "settings of each method were chosen on validation data, never on the test data that are shown here. Errors of the "
-    "four samplers are those of the mean over the posterior samples that the run has kept.",
+    "The settings of each method were chosen on validation data, never on the test data that are shown here. Errors of "
+    "the four samplers are those of the mean over the posterior samples that the run has kept.",
     "The paper gives neither its constant kappa_0, nor the contrast of its channels, nor its activation: its errors "
     "and ours are not about the same fields. The last column, the error of always answering the training mean, says "
     "how hard ours are.",
