@@ -55,6 +55,7 @@ def deviation_figure(known: Trust) -> Figure:
     axis.scatter(known.predicted, known.actual, s=12, label="test samples")
     axis.set(xlabel="standard deviation due to the weights", ylabel="error", xlim=(0, None), ylim=(0, None))
     axis.set_title("root mean squares over the edges")
+    axis.locator_params(axis="x", nbins=6)
     axis.grid(alpha=0.3)
     axis.legend()
     return figure
