@@ -165,6 +165,7 @@ def test_adam_prunes_as_torch_does():
         ({"step_size": -1.0}, "step_size must be positive, got -1.0"),
         ({"prune_end": 0.0}, "prune_end"),
         ({"samples": -1}, "samples must not be negative, got -1"),
+        ({"noise_from": 0.9}, "noise_from is 0.9, but samples are taken from burn_in = 0.5 on"),
         ({"network": "nothing"}, "a network is named module:Class"),
         ({"network": "tests.surrogates.small:Missing"}, "there is no network"),
         ({"network": "tests.surrogates.small:not_a_network"}, "not a torch.nn.Module"),
@@ -196,6 +197,12 @@ def test_settings_survive_json():
     assert Settings.from_json(json.loads(json.dumps(settings.as_json()))) == settings
     with pytest.raises(ValueError, match="unknown setting 'colour'"):
         Settings.from_json({"colour": "red"})
+
+
+def test_noise_is_there_when_samples_are_taken():
+    assert Settings.of("psgld-sa").noise_from == 0.5
+    assert Settings.of("psgld-sa", burn_in=0.3).noise_from == 0.3
+    assert Settings.of("psgld-sa", momentum=0.0).noise_from == Settings.of("sgld").noise_from == 0.0
 
 
 def test_data_without_a_test_part(data, tmp_path):

@@ -46,7 +46,7 @@ class Settings:
         Inverse temperature; 1 is the posterior.
     noise_from
         Part of the run, or of every cycle, after which the noise of the Langevin steps sets in, in [0, 1); 0 is the
-        paper's algorithm. Before, the noise only slows a chain down; samples should be taken after.
+        paper's algorithm. At large steps it carries weights far off; at most ``burn_in``, where samples begin.
     v0, v1
         Scale of the spike and variance of the slab, for the two methods with a spike and slab.
     sigma0
@@ -107,13 +107,20 @@ class Settings:
         for name in ("samples", "seed", "chain"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
+        if self.samples and self.noise_from > self.burn_in:
+            raise ValueError(
+                f"noise_from is {self.noise_from!r}, but samples are taken from burn_in = {self.burn_in!r} on: without "
+                "noise they would not be samples; let the noise set in no later"
+            )
 
     @classmethod
     def of(cls, method: str, **changes: Any) -> "Settings":
         """The defaults of a method, with changes; None stands for the default."""
         given = {name: value for name, value in changes.items() if value is not None}
-        defaults = PLAIN if given.get("momentum") == 0 else DEFAULTS
-        return replace(cls(method, **defaults.get(method, {})), **given)
+        made = cls(method, **(PLAIN if given.get("momentum") == 0 else DEFAULTS).get(method, {}))
+        if "burn_in" in given:
+            made = replace(made, noise_from=min(made.noise_from, given["burn_in"]))
+        return replace(made, **given)
 
     @property
     def bayesian(self) -> bool:
