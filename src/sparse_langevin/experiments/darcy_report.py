@@ -1,7 +1,7 @@
 """Table, figures and page of a surrogate study, made of its records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,12 @@ def publish(study: Study, folder: Path, command: str) -> Path:
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     sections = [Section("Errors beside the paper's", [_budget(study), *_LEAD], [main_table(study, found)])]
     sections.append(Section("Is it so?", _CLAIMS, [claims_table(study, found)]))
+    order = [(column.method, column.sparsity) for column in columns(study)]
     for field in FIELDS[study]:
         mine = [r for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
         if not mine:
             continue
+        mine.sort(key=lambda r: (Column.of(r).printed, order.index((r["method"], r["sparsity"])), r["seed"]))
         picture = Picture(png(curves_figure(field, mine, curves)), f"Learning curves on test data: {field.title}.")
         write_atomically(folder / FIGURES / f"curves-{field.name}.png", picture.png)
         pictures = [picture, *_predictions(folder, mine)]
@@ -68,11 +70,9 @@ PRUNED_ADAM = Column("adam", 0.7)
 
 
 def columns(study: Study) -> list[Column]:
-    """The columns of the paper's table, the baselines, and the paper's own algorithms where ours differ."""
+    """The columns of the paper's table, and the baselines."""
     pairs = [Column(method, share) for share in SPARSITIES[study] for method in ("psgld-sa", "sgld-sa")]
-    paper = [Column("psgld"), Column("sgld"), *pairs]
-    printed = [Column(c.method, c.sparsity, printed=True) for c in paper if as_printed(c.method, 0.0)]
-    return [*paper, Column("adam"), PRUNED_ADAM, *(printed if any(f.printed for f in FIELDS[study]) else [])]
+    return [Column("psgld"), Column("sgld"), *pairs, Column("adam"), PRUNED_ADAM]
 
 
 def mean_e1(found: Sequence[dict[str, Any]], field: str, column: Column) -> float | None:
@@ -82,21 +82,20 @@ def mean_e1(found: Sequence[dict[str, Any]], field: str, column: Column) -> floa
 
 
 def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
-    """One row a field, ours above the paper's."""
+    """One row a field, ours above the paper's, and its own algorithms, where they ran, between them."""
     wanted = columns(study)
     rows: list[list[Cell | str]] = []
     for field in FIELDS[study]:
-        ours: list[Cell | str] = [f"{field.name}, ours"]
-        paper: list[Cell | str] = [Cell("the paper", "quiet")]
-        for column in wanted:
-            mine = _pick(found, field.name, column)
-            ours.append(_errors(mine))
-            printed = PAPER.get((field.name, column.method, column.sparsity))
-            paper.append(Cell("{:.2f} / {:.2f}".format(*printed) if printed else "", "quiet"))
         base = [r["baseline_e1"] for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
-        ours.append(number(base[0], 1) if base else "")
-        paper.append("")
-        rows += [ours] if field.extra else [ours, paper]
+        ours = [_errors(_pick(found, field.name, column)) for column in wanted]
+        rows.append([f"{field.name}, ours", *ours, number(base[0], 1) if base else ""])
+        if field.printed:
+            own = [_errors(_pick(found, field.name, replace(column, printed=True))) for column in wanted]
+            rows.append(["ours, as printed", *own, ""])
+        if not field.extra:
+            paper = [PAPER.get((field.name, column.method, column.sparsity)) for column in wanted]
+            cells = [Cell("{:.2f} / {:.2f}".format(*pair) if pair else "", "quiet") for pair in paper]
+            rows.append([Cell("the paper", "quiet"), *cells, ""])
     names = ["", *map(str, wanted), "training mean"]
     return Table(names, rows, "e1 / e2 in percent, means over the test set (and seeds). Empty: not run.")
 
@@ -109,12 +108,11 @@ def claims_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
             (text, mean_e1(found, field.name, left), mean_e1(found, field.name, right), factor)
             for text, left, right, factor in _claims(study, field)
         ]
-        for column in columns(study):
-            printed = PAPER.get((field.name, column.method, column.sparsity))
-            if column.method == "psgld-sa" and printed:
-                pairs.append(
-                    (f"{column} below the paper's PSGLD-SA", mean_e1(found, field.name, column), printed[0], 1.0)
-                )
+        for column in (replace(c, printed=printed) for printed in (False, True) for c in columns(study)):
+            paper = PAPER.get((field.name, column.method, column.sparsity))
+            if column.method == "psgld-sa" and paper:
+                text = f"{column} below the paper's PSGLD-SA"
+                pairs.append((text, mean_e1(found, field.name, column), paper[0], 1.0))
         for text, a, b, factor in pairs:
             if a is not None and b is not None:
                 verdict = Cell("yes", "good") if a <= factor * b else Cell("no", "bad")
@@ -216,6 +214,6 @@ _LEAD = (
     "and ours are not about the same fields. The last column, the error of always answering the training mean, says "
     "how hard ours are.",
     "PSGLD and PSGLD-SA run as `train` does it: with momentum, and with noise from the middle of the run on. SGLD and "
-    "SGLD-SA are the paper's. Columns `as printed` have the paper's PSGLD and PSGLD-SA, without either.",
+    "SGLD-SA are the paper's. Rows `as printed` have the paper's PSGLD and PSGLD-SA, without either.",
 )
 _CLAIMS = ("Ratios of mean e1; with several seeds, of their means.",)

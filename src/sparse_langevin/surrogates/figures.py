@@ -33,7 +33,8 @@ def curves_figure(runs: Sequence[SurrogateRun], labels: Sequence[str] | None = N
 def prediction_figure(grid: Grid, kappa: Array, true: Array, predicted: Array, std: Array | None) -> Figure:
     """True, predicted, error and, if there is one, standard deviation, for both components of a velocity."""
     columns = 4 if std is not None else 3
-    figure = Figure(figsize=(3.1 * columns + 3.1, 5.8), layout="constrained")
+    figure = Figure(figsize=(3.1 * columns + 3.1, 5.8))
+    figure.set_layout_engine("constrained", w_pad=0.1)  # labels of colour bars end at the edge otherwise
     axes = figure.subplots(2, columns + 1)
     draw_field(axes[0, 0], grid, kappa, "permeability $\\kappa$")
     axes[1, 0].set_axis_off()
