@@ -38,10 +38,10 @@ class Judged:
 
     @property
     def name(self) -> str:
-        """How tables call it."""
-        sparsity = self.run.settings.sparsity
+        """How tables call it: by method, sparsity and folder, unless the folder is called like the method."""
+        method, sparsity, folder = self.run.settings.method, self.run.settings.sparsity, self.run.path.name
         share = f" {sparsity:.0%}" if sparsity else ""
-        return f"{self.run.settings.method}{share}, {self.run.path.name}"
+        return f"{method}{share}" + (f", {folder}" if folder != method else "")
 
 
 def judge(run: SurrogateRun, data: DarcyData | None = None) -> Judged:
