@@ -107,8 +107,8 @@ class Cosine:
 class Switch:
     """``before`` up to step ``at``, ``after`` from then on; with a ``period``, again in each period.
 
-    As inverse temperature, ``Switch(math.inf, 1.0, at)`` leaves out the noise while a chain is on its way, which is
-    when it only costs time (Zhang et al., Cyclical stochastic gradient MCMC, 2020).
+    As inverse temperature, ``Switch(math.inf, 1.0, at)`` leaves out the noise while a chain is on its way (Zhang et
+    al., Cyclical stochastic gradient MCMC, 2020).
 
     Examples
     --------

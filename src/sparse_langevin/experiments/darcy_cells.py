@@ -100,7 +100,7 @@ FIELDS: dict[Study, tuple[Field, ...]] = {
         Field("channels-generated", "the built-in generator", "channels", dict(_FACIES), True),
     ),
 }
-# Of the samplers, and of Adam, whose steps are cheaper: it gets at least the time of PSGLD-SA. Channels have more data.
+# Of the samplers, and of Adam, whose steps are cheaper: about the same time as PSGLD-SA. Channels have more data.
 EPOCHS: dict[Study, tuple[int, int]] = {"kle": (60, 75), "channels": (40, 50)}
 SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.3, 0.5, 0.7)}
 KEPT = "kle32-psgld-sa-70-seed0"  # the cell whose posterior samples are kept

@@ -203,7 +203,7 @@ def _budget(study: Study) -> str:
     samplers, adam = EPOCHS[study]
     return (
         "Every cell is one training run with the same network and data for all methods of a row. The samplers run for "
-        f"{samplers} epochs; Adam, whose steps are cheaper, for {adam}, which takes at least as long as PSGLD-SA."
+        f"{samplers} epochs; Adam, whose steps are cheaper, for {adam}, which takes about as long as PSGLD-SA."
     )
 
 
