@@ -2,7 +2,12 @@
 
 import ast
 import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import sparse_langevin
 from tests.mutants import FAULTS
@@ -10,6 +15,7 @@ from tests.mutants import FAULTS
 ROOT = Path(sparse_langevin.__file__).parent
 # A module may import only from layers above its own line.
 LAYERS = [
+    {"lazy", "jit"},
     {"allocator", "schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation", "progress", "report"},
     {"checkpoint", "darcy", "processes"},
     {"runs"},
@@ -49,6 +55,22 @@ def test_imports_point_to_lower_layers():
             continue
         for other in imports(path):
             assert other == module or level[other] < level[module], f"{path.name} imports {other}"
+
+
+@pytest.mark.parametrize("module", ["cli", "darcy", "estimators"])
+def test_what_need_not_wait_for_torch(module):
+    code = f"import sys, sparse_langevin.{module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("package", ["sparse_langevin", "sparse_langevin.darcy", "sparse_langevin.posterior"])
+def test_names_that_are_loaded_late(package):
+    module = import_module(package)
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'psgdl'"):
+        module.psgdl  # noqa: B018
 
 
 def test_no_device_is_named():

@@ -18,14 +18,14 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-from sparse_langevin.files import TEMPORARY, sha256, sync_folder, write_synced
+from sparse_langevin.files import TEMPORARY, StorageError, sha256, sync_folder, write_synced
 
 FORMAT = 1
 STATE, MANIFEST = "state.safetensors", "manifest.json"
 _NAME = re.compile(r"step-(\d{9,})")
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(StorageError):
     """A checkpoint is missing, damaged, or belongs to another run."""
 
 

@@ -8,6 +8,10 @@ from pathlib import Path
 TEMPORARY = ".writing-"  # prefix of what a crash may leave behind
 
 
+class StorageError(RuntimeError):
+    """A folder of ours cannot be used: a file is damaged or missing, the disk is full, another process works there."""
+
+
 def write_synced(path: Path, data: bytes) -> None:
     """Write a file and wait until it is on disk."""
     with open(path, "wb") as file:

@@ -25,12 +25,12 @@ from sparse_langevin.checkpoint import (
     save_checkpoint,
     step_of,
 )
-from sparse_langevin.files import TEMPORARY
+from sparse_langevin.files import TEMPORARY, StorageError
 
 Record = dict[str, float]
 
 
-class RunBusyError(RuntimeError):
+class RunBusyError(StorageError):
     """Another process works in the folder."""
 
 

@@ -162,7 +162,7 @@ def test_after_a_fork(monkeypatch):
 
 def test_unwritable_cache(tmp_path):
     """Without a folder for compiled code everything still works."""
-    from sparse_langevin.kernels import jit
+    from sparse_langevin import jit
 
     namespace = {}
     exec(compile("def double(x):\n    return 2 * x\n", "<nowhere>", "exec"), namespace)  # no file: nowhere to cache

@@ -141,6 +141,11 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     assert (tmp_path / "there.html").read_text() == "mine"
     assert "samples 0 to 9, got 10" in error("report", finished.path, "--out", tmp_path / "r.html", "--sample", 10)
 
+    sample = min(copy.glob("samples/sample-*"))
+    content = sample.read_bytes()
+    sample.write_bytes(content[:-10])
+    assert f"{sample.name} is damaged" in error("evaluate", copy)
+    sample.write_bytes(content)
     model = copy / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
     assert "does not match its SHA-256" in error("evaluate", copy)

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from sparse_langevin.checkpoint import CheckpointError
 from sparse_langevin.cli import data, surrogate
 from sparse_langevin.cli.demo import demo
 from sparse_langevin.cli.reproduce import reproduce
 from sparse_langevin.cli.select import select
+from sparse_langevin.files import StorageError
 from sparse_langevin.interrupts import Interrupted
-from sparse_langevin.runs import RunBusyError
 
 app = typer.Typer(
     help="Bayesian sparse learning with preconditioned stochastic gradient MCMC.",
@@ -68,6 +67,6 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(2)
-    except (ValueError, CheckpointError, RunBusyError, FloatingPointError) as error:
+    except (ValueError, StorageError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

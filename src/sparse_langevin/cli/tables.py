@@ -11,14 +11,19 @@ def print_table(page: report.Table) -> None:
     """Print a table of a report: the first column to the left, numbers to the right, the caption above."""
     console = Console()
     columns = [[name, *(row[index].text for row in page.cells())] for index, name in enumerate(page.columns)]
-    longest = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
+    widths = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
     # Lines break between words if there is room for whole ones, with less space between columns if need be.
-    room = (console.width - 1 - sum(longest)) / len(columns)
-    space = (0, 1 if room >= 3 else 0)
-    table = Table(box=box.SIMPLE, pad_edge=False, padding=space)
+    room = (console.width - 1 - sum(widths)) // len(columns)
+    padding = 1 if room >= 3 else 0
+    spare = console.width - 1 - sum(widths) - len(columns) - 2 * padding * (len(columns) - 1)
+    wanted = [max(map(len, column)) for column in columns]
+    while spare > 0 and (short := [i for i, width in enumerate(widths) if width < wanted[i]]):
+        widths[min(short, key=widths.__getitem__)] += 1
+        spare -= 1
+    table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, padding))
     for index, column in enumerate(columns):
         side: JustifyMethod = "left" if index == 0 or page.prose else "right"
-        table.add_column(column[0], justify=side, overflow="fold", min_width=longest[index] if room >= 1 else None)
+        table.add_column(column[0], justify=side, overflow="fold", width=widths[index] if room >= 1 else None)
     for row in page.cells():
         table.add_row(*(cell.text for cell in row))
     if page.caption:

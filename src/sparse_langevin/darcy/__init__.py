@@ -1,15 +1,20 @@
 """Darcy flow: random permeability fields, a verified mixed finite element solver, error measures, data sets."""
 
+from typing import TYPE_CHECKING
+
 from sparse_langevin.darcy.channels import Channels, ImageCrops, read_facies
 from sparse_langevin.darcy.datasets import DarcyData, Recipe, generate
 from sparse_langevin.darcy.errors import e1, e2, energy, mass_residual, pressure_error
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.kle import KLE
-from sparse_langevin.darcy.network import EncoderDecoder, Surrogate
 from sparse_langevin.darcy.pictures import sample_figure
 from sparse_langevin.darcy.solver import Dirichlet, Neumann, Solution, Solver, solve
-from sparse_langevin.darcy.tensors import DarcyDataset, Normalisation
 from sparse_langevin.darcy.vtk import write_vti
+from sparse_langevin.lazy import lazily
+
+if TYPE_CHECKING:
+    from sparse_langevin.darcy.network import EncoderDecoder, Surrogate
+    from sparse_langevin.darcy.tensors import DarcyDataset, Normalisation
 
 __all__ = [
     "KLE",
@@ -37,3 +42,7 @@ __all__ = [
     "solve",
     "write_vti",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__, {"network": ("EncoderDecoder", "Surrogate"), "tensors": ("DarcyDataset", "Normalisation")}
+)

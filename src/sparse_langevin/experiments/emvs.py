@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparse_langevin.kernels.jit import compiled
+from sparse_langevin.jit import compiled
 
 Array = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from sparse_langevin.kernels.jit import FUSED, fused, reassociated
+from sparse_langevin.jit import FUSED, fused, reassociated
 from sparse_langevin.kernels.native_noise import normals
 from sparse_langevin.kernels.reference import StepScalars
 

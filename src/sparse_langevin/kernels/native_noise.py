@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from sparse_langevin.kernels.jit import FUSED, fused
+from sparse_langevin.jit import FUSED, fused
 from sparse_langevin.noise import PARITY
 
 u32, f32 = np.uint32, np.float32  # numba widens integers and floats unless told the type of every constant

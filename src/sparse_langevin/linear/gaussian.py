@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparse_langevin.kernels.jit import compiled
+from sparse_langevin.jit import compiled
 from sparse_langevin.linear.coefficient import draw, evidence, sigmoid, slab_probability
 
 Array = NDArray[np.float64]

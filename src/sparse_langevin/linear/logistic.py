@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_langevin.kernels.jit import compiled
+from sparse_langevin.jit import compiled
 from sparse_langevin.linear.coefficient import draw, evidence, log_normaliser, sigmoid, slab_probability
 from sparse_langevin.linear.gaussian import (
     ADAPT_EVERY,

@@ -1,9 +1,25 @@
 """The posterior that a chain leaves behind: a bank of samples and what they predict."""
 
-from sparse_langevin.posterior.bank import PosteriorBank
-from sparse_langevin.posterior.encoding import Sample
-from sparse_langevin.posterior.mixture import Mixture
-from sparse_langevin.posterior.predictive import Prediction, Predictive
-from sparse_langevin.posterior.store import DamagedError
+from typing import TYPE_CHECKING
+
+from sparse_langevin.lazy import lazily
+
+if TYPE_CHECKING:
+    from sparse_langevin.posterior.bank import PosteriorBank
+    from sparse_langevin.posterior.encoding import Sample
+    from sparse_langevin.posterior.mixture import Mixture
+    from sparse_langevin.posterior.predictive import Prediction, Predictive
+    from sparse_langevin.posterior.store import DamagedError
 
 __all__ = ["DamagedError", "Mixture", "PosteriorBank", "Prediction", "Predictive", "Sample"]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "bank": ("PosteriorBank",),
+        "encoding": ("Sample",),
+        "mixture": ("Mixture",),
+        "predictive": ("Prediction", "Predictive"),
+        "store": ("DamagedError",),
+    },
+)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from sparse_langevin.files import StorageError
 from sparse_langevin.posterior.encoding import (
     PRECISIONS,
     Base,
@@ -173,7 +174,7 @@ class PosteriorBank:
         held = sum(place.step <= step for place in kept(self._store, chain))
         doublings = range((self.spacing // self.thin).bit_length())
         if not any(expected >> d <= held <= -(-expected >> d) for d in doublings):
-            raise RuntimeError(
+            raise StorageError(
                 f"the posterior bank in {self.folder} holds {held} samples up to step {step}, but the checkpoint was "
                 f"saved with {expected}: give the bank of this run, restore its files, or start the run in a new folder"
             )

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft, stats
 
-from sparse_langevin.posterior.encoding import Sample
-
 if TYPE_CHECKING:
     from arviz import InferenceData
+
+    from sparse_langevin.posterior.encoding import Sample
 
 Array = NDArray[np.float64]
 Traces = Mapping[str, ArrayLike]
@@ -56,7 +56,7 @@ def mcse(draws: ArrayLike) -> Array:
 
 
 def traces(
-    samples: Iterable[Sample], quantities: Mapping[str, Callable[[Sample], float]] | None = None
+    samples: "Iterable[Sample]", quantities: "Mapping[str, Callable[[Sample], float]] | None" = None
 ) -> dict[str, Array]:
     """Draws (chains, draws) of numbers computed from samples; of sigma alone by default.
 

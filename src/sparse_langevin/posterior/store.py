@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from sparse_langevin.files import TEMPORARY, write_atomically
+from sparse_langevin.files import TEMPORARY, StorageError, write_atomically
 from sparse_langevin.posterior.encoding import DAMAGE, Buffer
 
 SUFFIX = ".safetensors"
@@ -33,13 +33,13 @@ class Place(NamedTuple):
         return f"{kind}-{self.chain:03d}-{self.step:09d}{SUFFIX}"
 
 
-class DamagedError(RuntimeError):
+class DamagedError(StorageError):
     """A file of a bank is truncated, changed, missing, or not one of ours."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(
-            f"{file} is damaged: {reason}. Restore it, or use PosteriorBank(skip_damaged=True), which leaves out the "
-            "samples that need it"
+            f"{file} is damaged: {reason}. Restore it; a sample may also be deleted, and "
+            "PosteriorBank(skip_damaged=True) leaves out the samples that need it"
         )
         self.reason = reason
 
