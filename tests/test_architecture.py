@@ -15,11 +15,11 @@ from tests.mutants import FAULTS
 ROOT = Path(sparse_langevin.__file__).parent
 # A module may import only from layers above its own line.
 LAYERS = [
-    {"lazy", "jit"},
+    {"lazy", "jit", "extras"},
     {"allocator", "schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation", "progress", "report"},
     {"checkpoint", "darcy", "processes"},
     {"runs"},
-    {"likelihoods", "priors", "preconditioners", "pruning"},
+    {"tensorboard", "likelihoods", "priors", "preconditioners", "pruning"},
     {"curvature", "checks", "health", "closed_form"},
     {"kernels"},
     {"sampler", "deploy"},

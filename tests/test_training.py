@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sparse_langevin import Batches, ChainWarning, GaussianLikelihood, PosteriorBank, Pruning, fit, psgld_sa, sgld
 from sparse_langevin.checkpoint import CheckpointError
+from sparse_langevin.training import CLOCKS
 
 X = torch.randn(25, 3, generator=torch.Generator().manual_seed(0))
 Y = X[:, :1] - X[:, 1:2]
@@ -172,6 +173,40 @@ def test_run_folder_resumes_and_finished_runs_stay(tmp_path):
     fit(whole, loader(), steps=15)
     assert torch.equal(longer.flat.vector, whole.flat.vector)
     assert sorted(p.name for p in (tmp_path / "run/checkpoints").iterdir()) == ["step-000000012", "step-000000015"]
+
+
+def test_the_clock_goes_on_when_a_run_resumes(tmp_path, monkeypatch):
+    now = iter(range(1000))
+    monkeypatch.setitem(CLOCKS, "seconds", lambda: float(next(now)))
+
+    def run(steps):
+        return fit(make(), loader(), steps=steps, run=tmp_path, save_every=3, evaluate_every=4, timed=True)
+
+    first = run(7)  # a record at 4 and 7, a checkpoint at 7, whose seconds count
+    last = first[-1]["seconds"]
+    assert [r["step"] for r in first] == [4, 7] and 0 < first[0]["seconds"] < last
+    longer = run(12)
+    assert longer[:2] == first and last + 1 < longer[2]["seconds"] < longer[3]["seconds"] < last + 9
+    assert all(r["cpu_seconds"] >= 0 for r in longer)
+    assert "seconds" not in fit(make(), loader(), steps=2)[-1]
+
+
+def test_tensorboard_shows_the_history(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    def run(steps):
+        return fit(make(), loader(), steps=steps, run=tmp_path, evaluate_every=4, tensorboard=True)
+
+    run(8)
+    (tmp_path / "checkpoints" / "step-000000008").rename(tmp_path / "gone")  # as if killed before it was saved
+    history = run(12)
+    board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert set(board.Tags()["scalars"]) == history[0].keys() - {"step"}
+    shown = board.Scalars("loss")
+    assert [e.step for e in shown] == [r["step"] for r in history] == [4, 8, 12]
+    assert [e.value for e in shown] == pytest.approx([r["loss"] for r in history])
+    with pytest.raises(ValueError, match="tensorboard=True needs a run folder"):
+        fit(make(), loader(), steps=2, tensorboard=True)
 
 
 @pytest.mark.parametrize("evaluate_every", [4, 5, None])

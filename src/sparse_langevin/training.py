@@ -29,8 +29,10 @@ from sparse_langevin.progress import progress_bar
 from sparse_langevin.pruning import Pruning
 from sparse_langevin.runs import Record, RunFolder
 from sparse_langevin.sampler import Info, Sampler
+from sparse_langevin.tensorboard import event_writer
 
 logger = logging.getLogger(__name__)
+CLOCKS = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}  # the second does not mind a busy machine
 keep_memory()
 
 
@@ -75,6 +77,8 @@ def fit(
     save_every: int = 1000,
     progress: bool | None = None,
     profile: dict[str, float] | None = None,
+    timed: bool = False,
+    tensorboard: bool = False,
 ) -> list[Record]:
     """Run a sampler over a loader.
 
@@ -105,6 +109,10 @@ def fit(
     profile
         A dictionary to fill with the seconds that went into data, gradient, update, evaluation, samples and
         checkpoints.
+    timed
+        Add the seconds and the CPU seconds since the beginning to each record; a run that resumes counts on.
+    tensorboard
+        Also write the history for TensorBoard, into ``tensorboard/`` in the run folder (with the extra of that name).
 
     Returns
     -------
@@ -112,12 +120,17 @@ def fit(
         The history: step, loss, sigma, inclusion, sparsity and what ``evaluate`` gave, one record per evaluation.
     """
     loop = _Loop(sampler, train, steps, epochs, evaluate, evaluate_every, tuple(callbacks), bank, run, save_every)
+    loop.clock = _Clock() if timed else None
     # Without a run folder there is nothing to save, but a step is still not torn apart by Ctrl-C.
     held = (SIGTERM, SIGINT) if run is not None else (SIGINT,)
     with ExitStack() as stack:
         if loop.folder is not None:
             stack.enter_context(loop.folder.locked())
             loop.open(loop.folder)
+            if tensorboard:
+                loop.board = event_writer(loop.folder.path / "tensorboard", sampler.steps)
+        elif tensorboard:
+            raise ValueError("tensorboard=True needs a run folder to write to: fit(..., run=FOLDER)")
         advance = stack.enter_context(progress_bar(loop.total, progress))
         loop.go(advance, stack.enter_context(deferred_signals(*held)))
     if profile is not None:
@@ -154,6 +167,8 @@ class _Loop:
         self.seconds = dict.fromkeys(("data", "gradient", "update", "evaluation", "samples", "checkpoints"), 0.0)
         self.history: list[Record] = []
         self.saved = -1
+        self.clock: _Clock | None = None
+        self.board: Callable[[Record], None] = lambda record: None
         self.folder = RunFolder(run, save_every) if run is not None else None
         if bank is not None and not isinstance(sampler, Sampler):
             raise TypeError(f"a bank collects posterior samples, which {type(sampler).__name__} does not draw")
@@ -256,10 +271,13 @@ class _Loop:
         record["sparsity"] = info.sparsity
         if self.evaluate is not None:
             record |= self._evaluated(self.evaluate, taken=set(record))
+        if self.clock is not None:
+            record |= self.clock.read()
         self.losses = [0.0, 0]
         self.history.append(record)
         if self.folder is not None:
             self.folder.append(record)
+        self.board(record)
 
     def _evaluated(self, evaluate: Evaluate, taken: set[str]) -> Record:
         with self._timed("evaluation"), evaluating(self.sampler.model):
@@ -291,6 +309,8 @@ class _Loop:
         self.sampler.load_state_dict(meta["sampler"] | {"tensors": tensors})
         self.begin, self.epoch, self.batch = meta["begin"], meta["epoch"], meta["batch"]
         self.losses, self.saved = meta["losses"], self.sampler.steps
+        if self.clock is not None:
+            self.clock.before = meta.get("clock", {})
         if self.bank is not None:
             self.bank.rewind(self.sampler.chain, self.sampler.steps, meta["samples"])
         self.history = folder.cut_history(checkpoint)
@@ -311,6 +331,8 @@ class _Loop:
             "losses": self.losses,
             "samples": self.bank.count(self.sampler.chain) if self.bank is not None else 0,
         }
+        if self.clock is not None:
+            meta["clock"] = self.clock.read()
         with self._timed("checkpoints"):
             self.folder.save(self.sampler.steps, self.begin, tensors, meta)
         self.saved = self.sampler.steps
@@ -326,6 +348,19 @@ class _Loop:
             repr(self.train) if isinstance(self.train, Batches) else f"{type(self.train).__name__} of {self.length}"
         )
         return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)}
+
+
+class _Clock:
+    """Seconds since the run began, in this process and in those before it."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, float] = {}
+        self.begin = {name: clock() for name, clock in CLOCKS.items()}
+
+    def read(self) -> dict[str, float]:
+        """The time on each clock."""
+        passed = {name: clock() - self.begin[name] for name, clock in CLOCKS.items()}
+        return {name: round(self.before.get(name, 0.0) + value, 3) for name, value in passed.items()}
 
 
 def _describe(info: Info) -> str:

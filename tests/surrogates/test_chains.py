@@ -95,13 +95,19 @@ def test_a_single_chain_and_too_few_samples(data, finished):
 def test_errors(two, data, tmp_path):
     with pytest.raises(ValueError, match="chains must be at least 1, got 0"):
         train_chains(short(), data, tmp_path / "run", 0)
+    for changes, name in (({"method": "adam"}, "method adam"), ({"samples": 0}, "samples = 0")):
+        with pytest.raises(ValueError, match=f"posterior samples, and {name} keeps none"):
+            train_chains(short(**changes), data, tmp_path / "run", 2)
+    with pytest.raises(ValueError, match="there is no network"):
+        train_chains(short(network="tests.surrogates.small:Missing"), data, tmp_path / "run", 2)
+    assert not (tmp_path / "run").exists()
     with pytest.raises(ValueError, match=r"started with sparsity = 0\.7, now it is 0\.5"):
         train_chains(short(samples=4, sparsity=0.5), data, two.path, 3, progress=False)
     with pytest.raises(ValueError, match=r"chain 1 failed: FloatingPointError|chain 0 failed: FloatingPointError"):
         train_chains(short("sgld", step_size=1e9), data, tmp_path / "wild", 2, progress=False)
     part = tmp_path / "part"
     train(short(**FOUR), data, part, progress=False)
-    SurrogateRun.begin(part / "chain-1", short(chain=1, **FOUR), data)
+    SurrogateRun.at(part / "chain-1", short(chain=1, **FOUR), data).begin()
     with pytest.raises(ValueError, match="chain-1 is not finished: the same train command goes on"):
         predict(SurrogateRun.open(part), torch.ones(1, 6, 8))
 
@@ -118,7 +124,7 @@ def test_interrupted_chains_go_on(data, tmp_path):
         "--run",
         tmp_path / "run",
     ]
-    options = {"epochs": 150, "batch-size": 8, "samples": 4, "sparsity": 0.7, "chains": 2}
+    options = {"epochs": 400, "batch-size": 8, "samples": 4, "sparsity": 0.7, "chains": 2}
     command += [f"--{name}={value}" for name, value in options.items()] + ["--network=tests.surrogates.small:Small"]
     child = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
     deadline = time.time() + 100
@@ -127,8 +133,8 @@ def test_interrupted_chains_go_on(data, tmp_path):
         time.sleep(0.05)
     child.send_signal(signal.SIGTERM)
     message = child.communicate(timeout=60)[1]
-    if child.returncode == 75:  # else it was faster
-        assert "SIGTERM: stopped" in message and "run the same again to go on" in message
+    assert child.returncode == 75, message
+    assert "SIGTERM: stopped" in message and "run the same again to go on" in message
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=200)
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     whole = train_chains(type(short()).from_json(settings), data, tmp_path / "whole", 2, progress=False)

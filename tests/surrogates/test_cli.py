@@ -2,11 +2,13 @@
 
 import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
 
 from sparse_langevin.checkpoint import checkpoints
+from sparse_langevin.cli import main
 from sparse_langevin.darcy import Grid, Recipe, generate
 from sparse_langevin.surrogates import SurrogateRun
 from sparse_langevin.surrogates.report import judge
@@ -122,6 +124,9 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     assert "is not a run" in error("evaluate", tmp_path)
 
     other = generate(Recipe("kle", 8, Grid(5, 5), {"terms": 3}, test_share=0.5), tmp_path / "other", workers=0)
+    fields = generate(Recipe("kle", 8, Grid(8, 6), {"terms": 3}, test_share=0.5), tmp_path / "fields", workers=0)
+    call("train", "--data", fields.folder, "--run", tmp_path / "elsewhere", *SHORT)
+    assert "a report compares runs on one data set" in error("report", finished.path, tmp_path / "elsewhere")
     assert "5 by 5 cells, but the network" in error("evaluate", finished.path, "--data", other.folder)
     np.save(tmp_path / "small.npy", other.array("kappa"))
     predict = ["predict", finished.path, "--out", tmp_path / "u.npz", "--input"]
@@ -149,6 +154,9 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     model = copy / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
     assert "does not match its SHA-256" in error("evaluate", copy)
+    for content in ("{}", "[", ""):
+        (copy / "result.json").write_text(content)
+        assert "result.json is damaged" in error("evaluate", copy)
     (copy / "result.json").unlink()
     assert "is not finished: the same train command" in error("evaluate", copy)
     state = checkpoints(copy / "checkpoints")[-1] / "state.safetensors"
@@ -158,6 +166,25 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     resume += ["--epochs", settings.epochs, "--batch-size", settings.batch_size, "--samples", settings.samples]
     resume += ["--burn-in", settings.burn_in]
     assert "is damaged" in error(*resume)
+
+
+def test_a_network_beside_the_user(data, tmp_path, monkeypatch, capsys):
+    """A module in the current folder is found, by the installed command too; a wrong name leaves the folder free."""
+    (tmp_path / "mynet.py").write_text("from tests.surrogates.small import Small as MyNet\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    train = ["train", "--data", data.folder, "--run", "run", *SHORT[:-2], "--network"]
+    assert "No module named 'yournet'" in refused(monkeypatch, capsys, *train, "yournet:MyNet")
+    monkeypatch.setattr(sys, "argv", ["sparse-langevin", *map(str, [*train, "mynet:MyNet"])])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code and SurrogateRun.open("run").finished
+
+
+def test_what_an_extra_is_for(finished, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    text = refused(monkeypatch, capsys, "export", finished.path, "--out", tmp_path / "small", "--onnx")
+    assert "pip install 'sparse-langevin[deploy]'" in text and not (tmp_path / "small").exists()
 
 
 def test_export_ships_the_last_sample(data, finished, tmp_path, monkeypatch, capsys):

@@ -5,7 +5,9 @@ import math
 import multiprocessing
 import random
 import re
+import shutil
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +20,8 @@ from sparse_langevin.darcy import DarcyData, Grid, Recipe, generate
 from sparse_langevin.surrogates import Settings, SurrogateRun, evaluate, train
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.settings import METHODS
-from sparse_langevin.surrogates.train import CLOCKS, make_chain
+from sparse_langevin.surrogates.train import make_chain
+from sparse_langevin.training import CLOCKS
 from tests.surrogates import kill_worker
 from tests.surrogates.conftest import short
 from tests.surrogates.small import Small
@@ -169,6 +172,8 @@ def test_adam_prunes_as_torch_does():
         ({"network": "nothing"}, "a network is named module:Class"),
         ({"network": "tests.surrogates.small:Missing"}, "there is no network"),
         ({"network": "tests.surrogates.small:not_a_network"}, "not a torch.nn.Module"),
+        ({"network": "torch.nn:Linear"}, "torch.nn:Linear must be callable with a grid"),
+        ({"warmup": 0.7}, "warmup is 0.7, but steps fall until burn_in = 0.5"),
         ({"validation": 0.99}, "none are left to train on"),
     ],
 )
@@ -176,6 +181,14 @@ def test_bad_settings(changes, message, data, tmp_path):
     method = changes.pop("method", "psgld-sa")
     with pytest.raises(ValueError, match=re.escape(message)):
         train(short(method, **changes), data, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()  # the corrected call may use it
+
+
+def test_samples_from_the_first_step_on(data, tmp_path):
+    settings = short(burn_in=0.0, samples=16)
+    assert settings.warmup == settings.noise_from == 0
+    run = train(settings, data, tmp_path / "run", progress=False)
+    assert [s.step for s in run.bank()] == list(range(1, 17))
 
 
 def test_a_folder_of_another_run_is_refused(data, finished, tmp_path):
@@ -190,6 +203,30 @@ def test_a_folder_of_another_run_is_refused(data, finished, tmp_path):
     with pytest.raises(ValueError, match="is not a run of ours"):
         train(short(), data, tmp_path / "mine")
     assert (finished.path / "run.json").read_bytes() == before
+
+
+def test_the_data_are_found_from_anywhere(finished, tmp_path, monkeypatch):
+    """Also when run and data have moved together; else the message says what to do."""
+    monkeypatch.chdir(tmp_path)
+    assert len(SurrogateRun.open(finished.path).find_data()) == 40
+    shutil.copytree(finished.find_data().folder, tmp_path / "a" / "data")
+    train(finished.settings, DarcyData("a/data"), "a/run", progress=False)
+    (tmp_path / "a").rename(tmp_path / "b")
+    run = SurrogateRun.open("b/run")
+    assert len(run.find_data()) == 40
+    shutil.rmtree("b/data")
+    with pytest.raises(ValueError, match=r"is not at \.\./data any more: give --data"):
+        run.find_data()
+
+
+def test_fields_of_the_training_are_noticed(data, finished, tmp_path):
+    """Data sets of one seed share their first fields: the test part of a shorter one is training data here."""
+    recipe = Recipe("kle", 20, Grid(8, 6), {"terms": 4, "kappa_0": 6.0}, test_share=0.25)
+    shorter = generate(recipe, tmp_path / "shorter", workers=0)
+    with pytest.warns(UserWarning, match="5 test fields in .*shorter were training data of the run"):
+        finished.find_data(shorter.folder)
+    other = generate(replace(recipe, seed=1), tmp_path / "other", workers=0)
+    assert len(finished.find_data(other.folder)) == 20
 
 
 def test_settings_survive_json():

@@ -1,6 +1,7 @@
 """The command ``sparse-langevin``: thin, each command calls one function of the library."""
 
 import logging
+import os
 import sys
 import warnings
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from sparse_langevin.cli import data, surrogate
 from sparse_langevin.cli.demo import demo
 from sparse_langevin.cli.reproduce import reproduce
 from sparse_langevin.cli.select import select
+from sparse_langevin.extras import MissingExtraError
 from sparse_langevin.files import StorageError
 from sparse_langevin.interrupts import Interrupted
 
@@ -58,6 +60,7 @@ def _options(
 
 def main() -> None:
     """Run the command; bad input ends with one line on standard error and exit code 2, not with a traceback."""
+    sys.path.append(os.getcwd())  # for train --network module:Class
     try:
         app()
     except Interrupted as stop:
@@ -67,6 +70,6 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(2)
-    except (ValueError, StorageError, FloatingPointError) as error:
+    except (ValueError, StorageError, FloatingPointError, MissingExtraError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

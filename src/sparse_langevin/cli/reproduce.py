@@ -139,6 +139,7 @@ def _surrogates(
     """Run the cells that are missing, and write what is finished."""
     from sparse_langevin.experiments.darcy_cells import cells
     from sparse_langevin.experiments.darcy_report import main_table, publish
+    from sparse_langevin.experiments.darcy_study import TABLE
 
     folder = out or Path("results" if scale == "paper" else "runs") / study
     chosen = [c for c in cells(study, scale, only or ()) if c.field.kind != "image" or image is not None]
@@ -148,7 +149,8 @@ def _surrogates(
     try:
         records = _run_cells(chosen, folder, scale, workers, image)
     finally:
-        page = publish(study, folder, command)
+        if (folder / TABLE).exists():
+            page = publish(study, folder, command)
     print_table(main_table(study, records))
     print(f"table: {folder / 'table.json'}\nreport: {page}")
 

@@ -53,6 +53,9 @@ def train(
         int, typer.Option(min=1, help="Independent chains, in processes side by side; more can be added later.")
     ] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write the learning curves for TensorBoard, too.")
+    ] = False,
 ) -> None:
     """Train a sparse Bayesian surrogate; options without a value have the method's default."""
     from sparse_langevin.darcy.datasets import DarcyData
@@ -64,9 +67,9 @@ def train(
     changes = {f.name: given[f.name] for f in fields(Settings) if f.name not in ("method", "chain")}
     settings = Settings.of(method, **changes)
     if chains == 1:
-        place = train_surrogate(settings, DarcyData(data), run, profile=seconds)
-    elif profile:
-        raise ValueError("--profile is for one chain: leave out --chains")
+        place = train_surrogate(settings, DarcyData(data), run, profile=seconds, tensorboard=tensorboard)
+    elif profile or tensorboard:
+        raise ValueError(f"--{'profile' if profile else 'tensorboard'} is for one chain: leave out --chains")
     else:
         place = train_chains(settings, DarcyData(data), run, chains)
     if profile and seconds:

@@ -8,6 +8,8 @@ from sparse_langevin.darcy.layers import HalvingPool, InputConv2d
 from sparse_langevin.darcy.solver import check_permeability
 from sparse_langevin.darcy.tensors import Normalisation
 
+BATCH = 100  # fields in one call of a network: more need more memory and are no faster
+
 
 class EncoderDecoder(nn.Module):
     """Two convolutions, a pool and a dense layer down to a small code; two convolutions and two dense layers up again.
@@ -107,7 +109,8 @@ class Surrogate(nn.Module):
         """Velocity (batch, edges) of permeability fields (batch, ny, nx), both in physical units."""
         self.check(kappa)
         maps = self.normalisation
-        return maps.decode_velocity(self(maps.encode_kappa(kappa.float())))
+        parts = torch.split(kappa, BATCH)
+        return torch.cat([maps.decode_velocity(self(maps.encode_kappa(part.float()))) for part in parts])
 
     def check(self, kappa: Tensor) -> None:
         """Raise if a field has another shape, or is not positive."""

@@ -8,15 +8,22 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sparse_langevin.deploy.sparse_linear import require_dense
 from sparse_langevin.evaluation import evaluating
+from sparse_langevin.extras import require
 from sparse_langevin.files import require_new, write_new
 
 TOLERANCE = 1e-4  # relative to the largest output: far above rounding, far below a layer that means something else
+
+
+def require_onnx() -> Any:
+    """ONNX Runtime, or an error that says how to install what `export_onnx` needs."""
+    return require("export to ONNX", "deploy", "onnxruntime", "onnx", "onnxscript")
 
 
 def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: bool = False) -> float:
@@ -45,14 +52,9 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: boo
     require_dense(model)
     if example.dim() < 2 or len(example) < 2:
         raise ValueError(f"the example must have at least two samples, got shape {tuple(example.shape)}")
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"export to ONNX needs an extra ({error}): pip install 'sparse-langevin[deploy]'") from error
+    runtime = require_onnx()
     data = _convert(model, example)
-    session = onnxruntime.InferenceSession(data)
+    session = runtime.InferenceSession(data)
     difference, scale = 0.0, 0.0
     for batch in (example, example[:1]):
         with evaluating(model):

@@ -33,7 +33,7 @@ from sparse_langevin.experiments.darcy_cells import FIELDS, Cell, Scale, shorten
 from sparse_langevin.experiments.darcy_study import Place
 from sparse_langevin.posterior.calibration import Calibration
 from sparse_langevin.surrogates.calibration import Trust, deviation, find_factors, set_apart, trust_of
-from sparse_langevin.surrogates.prediction import BATCH, Forecast, predict
+from sparse_langevin.surrogates.prediction import Forecast, predict
 from sparse_langevin.surrogates.runs import SurrogateRun
 from sparse_langevin.surrogates.settings import Settings
 
@@ -125,8 +125,7 @@ def dropout_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
             module.train()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        parts = torch.split(kappa, BATCH)
-        return _summed_up([torch.cat([surrogate.predict(part) for part in parts]) for _ in range(PASSES)])
+        return _summed_up([surrogate.predict(kappa) for _ in range(PASSES)])
 
 
 def fitted_noise(true: Array, forecast: Forecast) -> float:
@@ -145,7 +144,7 @@ def judge(contender: Contender, place: Place) -> Judgement:
     """Forecast the test fields, and fields of another kind, with what has been trained."""
     data = DarcyData(place.data(FIELD))
     # With the settings and the data: runs of another scale in the same folder are refused.
-    runs = [SurrogateRun.begin(place.run(cell), cell.settings, data) for cell in contender.cells]
+    runs = [SurrogateRun.at(place.run(cell), cell.settings, data) for cell in contender.cells]
     for run in runs:
         if not run.finished:
             raise ValueError(f"{contender.title} cannot be judged: the run in {run.path} has diverged")

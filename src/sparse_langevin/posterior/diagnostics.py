@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft, stats
 
+from sparse_langevin.extras import require
+
 if TYPE_CHECKING:
     from arviz import InferenceData
 
@@ -152,10 +154,7 @@ def _faults(name: str, draws: Array) -> Iterator[_Fault]:
 
 def to_arviz(traces: Traces) -> "InferenceData":
     """The draws as ArviZ's InferenceData, for its plots and summaries."""
-    try:
-        import arviz
-    except ImportError as error:
-        raise ImportError("to_arviz needs ArviZ: pip install 'sparse-langevin[arviz]'") from error
+    arviz = require("to_arviz", "arviz", "arviz")
     draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
     data: InferenceData = arviz.from_dict(posterior=draws)
     return data

@@ -12,7 +12,7 @@ from sparse_langevin.processes import Job, run_in_processes
 from sparse_langevin.progress import progress_bars
 from sparse_langevin.surrogates.runs import CHAIN, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.settings import Settings
-from sparse_langevin.surrogates.train import train
+from sparse_langevin.surrogates.train import assemble, train
 
 
 def train_chains(
@@ -43,16 +43,21 @@ def train_chains(
     """
     if chains < 1:
         raise ValueError(f"chains must be at least 1, got {chains!r}")
+    if not settings.bayesian or not settings.samples:
+        what = f"method {settings.method}" if not settings.bayesian else "samples = 0"
+        raise ValueError(f"several chains are for their posterior samples, and {what} keeps none: train with one")
     if settings.chain:
         raise ValueError(f"chains are counted from 0, so chain must be 0 here, got {settings.chain!r}")
     workers = min(chains, workers or torch.get_num_threads())
     threads = max(1, torch.get_num_threads() // workers)
     places = {f"chain {i}": Path(run) / f"{CHAIN}{i}" if i else Path(run) for i in range(chains)}
+    runs = {n: SurrogateRun.at(p, replace(settings, chain=i), data) for i, (n, p) in enumerate(places.items())}
+    if not all(one.finished for one in runs.values()):
+        assemble(settings, data)
     jobs: dict[str, Job] = {}
-    for i, (name, place) in enumerate(places.items()):
-        one = replace(settings, chain=i)
-        SurrogateRun.begin(place, one, data)  # complains here of what does not fit
-        jobs[name] = _work, (one, data.folder, place, save_every, threads)
+    for name, one in runs.items():
+        one.begin()
+        jobs[name] = _work, (one.settings, data.folder, one.path, save_every, threads)
     with (
         progress_bars(list(places), settings.epochs, progress, "epoch") as advance,
         deferred_signals(SIGINT, SIGTERM) as pending,

@@ -8,6 +8,7 @@ from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.network import Surrogate
 from sparse_langevin.deploy import Exported, export, export_onnx, load, read_manifest, sparsify
 from sparse_langevin.deploy.encoding import Values
+from sparse_langevin.deploy.onnx_file import require_onnx
 from sparse_langevin.surrogates.runs import SurrogateRun, empty_surrogate
 from sparse_langevin.surrogates.settings import Settings
 
@@ -37,6 +38,8 @@ def export_run(
     tuple
         What was written, and by how much ONNX Runtime's answers differ from torch's (None without ``onnx``).
     """
+    if onnx:
+        require_onnx()  # before anything is written
     surrogate = run.surrogate()
     grid = run.grid
     generator = torch.Generator().manual_seed(0)

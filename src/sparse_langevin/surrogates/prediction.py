@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
+from sparse_langevin.darcy.network import BATCH
 from sparse_langevin.posterior.encoding import Sample
 from sparse_langevin.posterior.predictive import Predictive
 from sparse_langevin.surrogates.runs import Pool, SurrogateRun
-
-BATCH = 100  # fields in one call of the network
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,7 @@ def predict(
         raise ValueError("quantiles need posterior samples: train with --samples, and predict without --last")
     surrogate.check(kappa)
     if not total:
-        parts = [surrogate.predict(part) for part in torch.split(kappa, BATCH)]
-        return Forecast(torch.cat(parts))
+        return Forecast(surrogate.predict(kappa))
     maps = surrogate.normalisation
     predictive = Predictive(
         _Counted(bank, progress),

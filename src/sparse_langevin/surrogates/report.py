@@ -18,7 +18,7 @@ from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation, errors_
 from sparse_langevin.surrogates.evaluation import evaluate as evaluate_network
 from sparse_langevin.surrogates.figures import curves_figure, deviation_figure, prediction_figure
 from sparse_langevin.surrogates.prediction import Forecast, predict
-from sparse_langevin.surrogates.runs import MODEL, SAMPLES, SurrogateRun
+from sparse_langevin.surrogates.runs import MODEL, SAMPLES, SurrogateRun, fingerprint
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,12 @@ def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
     """
     first = judged[0]
     tests = len(first.last.e1)
+    for other in judged[1:]:
+        if fingerprint(other.data) != fingerprint(first.data):
+            raise ValueError(
+                f"{first.run.path} is judged on {first.data.folder}, {other.run.path} on {other.data.folder}: a report "
+                "compares runs on one data set; choose it with --data"
+            )
     for index in shown:
         if not 0 <= index < tests:
             raise ValueError(f"the test set holds samples 0 to {tests - 1}, got {index}")
@@ -240,24 +246,25 @@ def _settings_table(judged: Sequence[Judged]) -> Table:
 
 
 def _cost_table(judged: Sequence[Judged]) -> Table:
-    columns = ("", "parameters", "steps", "minutes", "seconds an epoch", "network MB", "samples MB")
+    columns = ("", "parameters", "chains", "steps", "minutes", "seconds an epoch", "network MB", "samples MB")
     rows = []
     for one in judged:
-        result, folder = one.run.result, one.run.path
-        seconds = result["seconds"]
-        kept = sum(_size(chain.path / SAMPLES) for chain in one.run.chains())
+        result, folder, chains = one.run.result, one.run.path, one.run.chains()
+        seconds = sum(chain.result["seconds"] for chain in chains)
+        kept = sum(_size(chain.path / SAMPLES) for chain in chains)
         rows.append(
             (
                 one.name,
                 f"{result['parameters']:,}",
+                str(len(chains)),
                 str(result["steps"]),
                 number(seconds / 60, 1),
-                number(seconds / result["epochs"], 2),
+                number(seconds / result["epochs"] / len(chains), 2),
                 number((folder / MODEL).stat().st_size / 1e6, 1),
                 number(kept / 1e6, 1),
             )
         )
-    return Table(columns, rows)
+    return Table(columns, rows, "Minutes are those of all chains together, steps those of each.")
 
 
 def _size(folder: Path) -> int:

@@ -11,6 +11,8 @@ result.json          counts, seconds, SHA-256 of the model; written last
 
 import itertools
 import json
+import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +47,7 @@ class SurrogateRun:
     settings: Settings
     grid: Grid
     data: str
-    """Where the data set was, as it was given."""
+    """Where the data set was: seen from the run's folder, or from where the command was given."""
     data_sha256: str
     """Of the data set's recipe."""
     versions: dict[str, str]
@@ -67,10 +69,9 @@ class SurrogateRun:
             raise ValueError(f"{path / RUN} cannot be read ({error}): was it changed by hand?") from error
 
     @classmethod
-    def begin(cls, path: str | Path, settings: Settings, data: DarcyData) -> "SurrogateRun":
-        """Enter the settings into a new folder, or insist that the run in it has the same ones."""
+    def at(cls, path: str | Path, settings: Settings, data: DarcyData) -> "SurrogateRun":
+        """The run of these settings in a folder, or one that can begin there; raise if the folder holds another."""
         path = Path(path)
-        wanted = cls(path, settings, data.grid, str(data.folder), fingerprint(data), _versions())
         if (path / RUN).exists():
             there = cls.open(path)
             for name in settings.differences(there.settings):
@@ -83,17 +84,23 @@ class SurrogateRun:
             return there
         if path.exists() and (not path.is_dir() or any(p for p in path.iterdir() if not p.name.startswith(TEMPORARY))):
             raise ValueError(f"{path} exists and is not a run of ours: choose another folder")
-        path.mkdir(parents=True, exist_ok=True)
+        where = os.path.relpath(data.folder, path)
+        return cls(path, settings, data.grid, where, fingerprint(data), _versions())
+
+    def begin(self) -> None:
+        """Enter the settings into the folder, unless they are there."""
+        if (self.path / RUN).exists():
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
         content = {
             "format": FORMAT,
-            "settings": settings.as_json(),
-            "grid": vars(data.grid),
-            "data": wanted.data,
-            "data_sha256": wanted.data_sha256,
-            "versions": wanted.versions,
+            "settings": self.settings.as_json(),
+            "grid": vars(self.grid),
+            "data": self.data,
+            "data_sha256": self.data_sha256,
+            "versions": self.versions,
         }
-        write_atomically(path / RUN, json.dumps(content, indent=1).encode())
-        return wanted
+        write_atomically(self.path / RUN, json.dumps(content, indent=1).encode())
 
     def check_data(self, data: DarcyData) -> None:
         """Raise if a data set is not the one that the run was started with."""
@@ -105,15 +112,34 @@ class SurrogateRun:
 
     def find_data(self, other: str | Path | None = None) -> DarcyData:
         """The run's data set, or another one on the same grid."""
-        data = DarcyData(other if other is not None else self.data)
+        if other is None:
+            place = next((p for p in (self.path / self.data, Path(self.data)) if p.exists()), None)
+            if place is None:
+                raise ValueError(f"the data set of the run in {self.path} is not at {self.data} any more: give --data")
+            data = DarcyData(place)
+            self.check_data(data)
+            return data
+        data = DarcyData(other)
         if data.grid != self.grid:
             raise ValueError(
                 f"{data.folder} has {data.grid.nx} by {data.grid.ny} cells, but the network in {self.path} was trained "
                 f"on {self.grid.nx} by {self.grid.ny}"
             )
-        if other is None:
-            self.check_data(data)
+        if fingerprint(data) != self.data_sha256 and (seen := self._seen(data)):
+            warnings.warn(
+                f"{seen} test fields in {data.folder} were training data of the run in {self.path}: their errors say "
+                "nothing about new fields; generate a data set with another --seed",
+                stacklevel=2,
+            )
         return data
+
+    def _seen(self, data: DarcyData) -> int:
+        """How many test fields of another data set the run was trained on, as far as its own data are there."""
+        try:
+            trained = {sha256(field.tobytes()) for field in self.find_data().array("kappa", "train")}
+        except ValueError:
+            return 0
+        return sum(sha256(field.tobytes()) in trained for field in data.array("kappa", "test"))
 
     @property
     def finished(self) -> bool:
@@ -125,7 +151,12 @@ class SurrogateRun:
         """What stood at the end: parameters, zeros, seconds, ..."""
         if not self.finished:
             raise ValueError(f"the run in {self.path} is not finished: the same train command goes on with it")
-        found: dict[str, Any] = json.loads((self.path / RESULT).read_bytes())
+        try:
+            found: dict[str, Any] = json.loads((self.path / RESULT).read_bytes())
+            if "model_sha256" not in found:
+                raise ValueError("it names no model")
+        except (ValueError, TypeError) as error:
+            raise CheckpointError(f"{self.path / RESULT} is damaged: {error}") from error
         return found
 
     def history(self) -> list[Record]:

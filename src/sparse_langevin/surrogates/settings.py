@@ -113,13 +113,18 @@ class Settings:
                 "noise they would not be samples; let the noise set in no later"
             )
 
+        if self.bayesian and self.cycles == 1 and self.warmup > self.burn_in:
+            raise ValueError(
+                f"warmup is {self.warmup!r}, but steps fall until burn_in = {self.burn_in!r}: let them grow no longer"
+            )
+
     @classmethod
     def of(cls, method: str, **changes: Any) -> "Settings":
         """The defaults of a method, with changes; None stands for the default."""
         given = {name: value for name, value in changes.items() if value is not None}
         made = cls(method, **(PLAIN if given.get("momentum") == 0 else DEFAULTS).get(method, {}))
         if "burn_in" in given:
-            made = replace(made, noise_from=min(made.noise_from, given["burn_in"]))
+            made = replace(made, **{n: min(getattr(made, n), given["burn_in"]) for n in ("noise_from", "warmup")})
         return replace(made, **given)
 
     @property
@@ -181,6 +186,8 @@ def make_network(spec: str, grid: Grid) -> nn.Module:
         made = getattr(importlib.import_module(module), name)(grid)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"there is no network {spec!r}: {error}") from error
+    except TypeError as error:
+        raise ValueError(f"{spec} must be callable with a grid: {error}") from error
     if not isinstance(made, nn.Module):
         raise ValueError(f"{spec}(grid) gave {type(made).__name__}, not a torch.nn.Module")
     return made

@@ -1,9 +1,8 @@
 """Training a surrogate: a data set and settings in, a run folder out; the same call resumes."""
 
 import math
-import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +23,9 @@ from sparse_langevin.schedules import Cosine, Schedule, Switch
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate
 from sparse_langevin.surrogates.settings import Settings
-from sparse_langevin.training import fit
+from sparse_langevin.training import CLOCKS, fit
 
 CURVE_POINTS = 50  # evaluations in a run, at most one an epoch
-CLOCKS = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}  # the second does not mind a busy machine
 
 
 def train(
@@ -38,6 +36,7 @@ def train(
     save_every: int = 5,
     progress: bool | None = None,
     profile: dict[str, float] | None = None,
+    tensorboard: bool = False,
 ) -> SurrogateRun:
     """Train a surrogate, or go on with a run that was begun.
 
@@ -51,12 +50,45 @@ def train(
         The run's folder. The same call with the same folder resumes; other settings or other data are an error.
     save_every
         Epochs between checkpoints.
-    progress, profile
-        As in `fit`: a bar, and a dictionary to fill with where the time went.
+    progress, profile, tensorboard
+        As in `fit`: a bar, a dictionary to fill with where the time went, event files beside the history.
     """
-    place = SurrogateRun.begin(run, settings, data)
+    place = SurrogateRun.at(run, settings, data)
     if place.finished:
         return place
+    parts = assemble(settings, data)
+    place.begin()
+    chain, batches = parts.chain, parts.batches
+    watch = max(1, -(-settings.epochs // CURVE_POINTS))
+    fit(
+        chain,
+        batches,
+        epochs=settings.epochs,
+        evaluate=lambda model: parts.task.watch(model) | {"epoch": chain.steps / len(batches)},
+        evaluate_every=watch * len(batches),
+        bank=_bank(settings, place, settings.epochs * len(batches)),
+        run=place.path,
+        save_every=save_every * len(batches),
+        progress=progress,
+        profile=profile,
+        timed=True,
+        tensorboard=tensorboard,
+    )
+    place.finish(parts.surrogate, _result(chain, settings, place))
+    return place
+
+
+class Parts(NamedTuple):
+    """What a training run is made of."""
+
+    task: "_Task"
+    surrogate: Surrogate
+    batches: Batches
+    chain: Sampler | Adam
+
+
+def assemble(settings: Settings, data: DarcyData) -> Parts:
+    """Make everything that a run needs, and complain of what does not fit, before anything is written."""
     task = _Task(settings, data)
     surrogate = empty_surrogate(settings, data.grid)
     for name, value in vars(task.normalisation).items():
@@ -64,27 +96,13 @@ def train(
     batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.chain_seed)
     steps = settings.epochs * len(batches)
     chain = make_chain(settings, surrogate, rows=len(task.training[0]), outputs=data.grid.edges, steps=steps)
-    watch = max(1, -(-settings.epochs // CURVE_POINTS))
-    fit(
-        chain,
-        batches,
-        epochs=settings.epochs,
-        evaluate=_with_clock(task.watch, place, watch),
-        evaluate_every=watch * len(batches),
-        bank=_bank(settings, place, steps),
-        run=place.path,
-        save_every=save_every * len(batches),
-        progress=progress,
-        profile=profile,
-    )
-    place.finish(surrogate, _result(chain, settings, place))
-    return place
+    return Parts(task, surrogate, batches, chain)
 
 
 def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int, steps: int) -> Sampler | Adam:
     """The sampler, or the optimiser, that the settings describe, for so many examples and responses of each."""
     first = settings.step_size if settings.relative else settings.step_size / (rows * outputs)
-    annealed = round(settings.burn_in * steps) if settings.bayesian and settings.cycles == 1 else steps
+    annealed = max(1, round(settings.burn_in * steps)) if settings.bayesian and settings.cycles == 1 else steps
     size = Cosine(
         first,
         annealed,
@@ -170,25 +188,6 @@ class _Task:
         predicted: Tensor = torch.cat(parts)
         first, second = e1(self.grid, predicted, self.velocity), e2(self.grid, predicted, self.velocity, self.kappa)
         return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
-
-
-def _with_clock(
-    watch: Callable[[nn.Module], Mapping[str, float]], place: SurrogateRun, every: int
-) -> Callable[[nn.Module], dict[str, float]]:
-    """Add epoch and seconds of training to each record; a run that resumes counts on from where it was."""
-    last = {name: clock() for name, clock in CLOCKS.items()}
-
-    def watched(model: nn.Module) -> dict[str, float]:
-        values = dict(watch(model))
-        history = place.history()
-        before = history[-1] if history else {"epoch": 0} | dict.fromkeys(CLOCKS, 0.0)
-        values["epoch"] = min(before["epoch"] + every, place.settings.epochs)
-        for name, clock in CLOCKS.items():
-            now = clock()
-            values[name], last[name] = round(before[name] + now - last[name], 3), now
-        return values
-
-    return watched
 
 
 def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank | None:
