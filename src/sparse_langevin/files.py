@@ -1,8 +1,11 @@
-"""Files that are never half-written: synchronised to disk, then renamed into place."""
+"""Files that are never half-written, synchronised to disk and renamed into place; folders for one process at a time."""
 
 import errno
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 TEMPORARY = ".writing-"  # prefix of what a crash may leave behind
@@ -50,6 +53,23 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder, which is made if it is not there, for this process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StorageError(
+                f"another process is running in {folder}: wait for it, or choose another folder"
+            ) from error
+        yield
     finally:
         os.close(descriptor)
 

@@ -6,12 +6,10 @@ history.jsonl                 one line per evaluation
 A checkpoint remembers how long the history was; resuming from it cuts the history back to that length.
 """
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +23,9 @@ from sparse_langevin.checkpoint import (
     save_checkpoint,
     step_of,
 )
-from sparse_langevin.files import TEMPORARY, StorageError
+from sparse_langevin.files import TEMPORARY
 
 Record = dict[str, float]
-
-
-class RunBusyError(StorageError):
-    """Another process works in the folder."""
 
 
 class RunFolder:
@@ -49,22 +43,6 @@ class RunFolder:
         self.path, self.save_every = Path(path), save_every
         self._history = self.path / "history.jsonl"
         self._checkpoints = self.path / "checkpoints"
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder for this process."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunBusyError(
-                    f"another process is running in {self.path}: wait for it, or choose another folder"
-                ) from error
-            yield
-        finally:
-            os.close(descriptor)
 
     def latest(self, settings: Mapping[str, str]) -> Checkpoint | None:
         """The newest checkpoint, or None in a new folder; refuses one that was made with other settings."""

@@ -21,6 +21,7 @@ from sparse_langevin.batches import Batches, move
 from sparse_langevin.checkpoint import Checkpoint
 from sparse_langevin.checks import as_count
 from sparse_langevin.evaluation import evaluating
+from sparse_langevin.files import locked
 from sparse_langevin.flat import FlatParameters
 from sparse_langevin.health import warn
 from sparse_langevin.interrupts import Interrupted, deferred_signals
@@ -125,7 +126,7 @@ def fit(
     held = (SIGTERM, SIGINT) if run is not None else (SIGINT,)
     with ExitStack() as stack:
         if loop.folder is not None:
-            stack.enter_context(loop.folder.locked())
+            stack.enter_context(locked(loop.folder.path))
             loop.open(loop.folder)
             if tensorboard:
                 loop.board = event_writer(loop.folder.path / "tensorboard", sampler.steps)

@@ -4,15 +4,20 @@ import itertools
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from sparse_langevin.experiments import darcy_study
+from sparse_langevin.darcy import generate
+from sparse_langevin.experiments import darcy_cells, darcy_study
 from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER, Field, cells
 from sparse_langevin.experiments.darcy_report import claims_table, main_table, publish
 from sparse_langevin.experiments.darcy_search import VARIATIONS, search_cells, search_table
+from sparse_langevin.files import locked
 from tests.surrogates.small import NETWORK
+from tests.test_cli_data import call, refused
 
-FIELD = FIELDS["kle"][0]
+FIELD_TITLES = {field.name: field.title for fields in FIELDS.values() for field in fields}
 
 
 def tiny(name, **changes):
@@ -28,7 +33,8 @@ def place(tmp_path, monkeypatch):
 
     def recipe(self, scale, image):
         made = original(self, scale, image)
-        return replace(made, samples=30, grid=replace(made.grid, nx=8, ny=6), settings=made.settings | {"terms": 4})
+        terms = {"terms": 4} if made.kind == "kle" else {}
+        return replace(made, samples=30, grid=replace(made.grid, nx=8, ny=6), settings=made.settings | terms)
 
     monkeypatch.setattr(Field, "recipe", recipe)
     return darcy_study.Place(tmp_path / "study", "small")
@@ -44,7 +50,7 @@ def test_every_cell_of_the_papers_tables_is_there():
                 assert {(field.name, "adam", 0.0), (field.name, "adam", 0.7)} <= there
     names = [c.name for c in cells("kle", "paper")]
     assert len(names) == len(set(names)) == (3 * 8 + 3) + (8 + 3) + 8 + 2 * 3
-    assert len(cells("channels", "paper")) == 10 + 2 * 3
+    assert len(cells("channels", "paper")) == 10 + 3 * 3
     assert len(cells("kle", "small")) == 2 * 11 + 8 + 2 * 3
 
 
@@ -109,6 +115,57 @@ def test_a_stopped_study_goes_on_to_the_same_table(place, tmp_path):
     for record in (*whole, *again):
         del record["seconds"], record["cpu_seconds"]
     assert again == whole
+
+
+def test_a_finished_cell_is_entered_with_its_samples(place):
+    """Stopped after a cell was finished and before it was entered: its record is taken, not made again without."""
+    cell = tiny("kle32-psgld-sa-50-seed0")
+    generate(cell.field.recipe("small", None), place.data(cell.field), workers=0)
+    place.made(cell).parent.mkdir(parents=True)
+    (place.folder / darcy_study.FIGURES).mkdir()
+    darcy_study._work(cell, place)
+    made = place.made(cell).read_bytes()
+    (found,) = darcy_study.run([cell], place, workers=1)
+    assert found["samples"] == 2 and place.made(cell).read_bytes() == made
+    assert not (place.run(cell) / "samples").exists()  # no longer needed
+
+
+def test_what_has_changed_is_made_again(place):
+    cell = tiny("kle32-adam-70")
+    (first,) = darcy_study.run([cell], place, workers=1)
+    other = replace(cell, settings=replace(cell.settings, epochs=3))
+    (second,) = darcy_study.run([other], place, workers=1)
+    assert (first["epochs"], second["epochs"]) == (4, 3)
+    elsewhere = replace(other, field=replace(other.field, settings=other.field.settings | {"kappa_0": 7.0}))
+    with pytest.raises(ValueError, match="kappa_0"):  # the data in the folder are those of another field
+        darcy_study.run([elsewhere], place, workers=1)
+
+
+def test_one_study_at_a_time_in_a_folder(place):
+    with locked(place.folder), pytest.raises(RuntimeError, match="another process is running in"):
+        darcy_study.run([tiny("kle32-adam-70")], place)
+
+
+@pytest.mark.parametrize("study", ["kle", "channels"])
+def test_the_command(study, place, tmp_path, monkeypatch, capsys):
+    """Every kind of field, from the command to the page; without the image its cells are left out."""
+    monkeypatch.setattr(darcy_cells, "shortened", lambda s: replace(s, epochs=2, samples=2, network=NETWORK))
+    Image.fromarray(np.random.default_rng(0).integers(0, 2, (60, 60), dtype=np.uint8) * 255).save(tmp_path / "f.png")
+    out = tmp_path / "out"
+    common = ["reproduce", study, "--out", out, "--workers", 1]
+    if study == "channels":
+        wrong = refused(monkeypatch, capsys, *common, "--image", tmp_path / "none.png")
+        assert "none.png" in wrong and not (out / "report.html").exists()
+        assert "give it with --image" in refused(monkeypatch, capsys, *common, "--only", "blocked")
+        common += ["--image", tmp_path / "f.png"]
+    chosen = [field.name for field in FIELDS[study] if field.extra]
+    text = call(*common, *(part for name in chosen for part in ("--only", f"{name}-psgld-sa")))
+    assert "report.html" in text
+    found = json.loads((out / "table.json").read_text())
+    assert sorted(r["field"]["name"] for r in found) == sorted(chosen)
+    assert {r["field"].get("split") for r in found if r["field"]["kind"] == "image"} <= {"random", "blocked"}
+    page = (out / "report.html").read_text()
+    assert "samplers: 2, of Adam: none yet" in page and all(FIELD_TITLES[name] in page for name in chosen)
 
 
 def test_a_cell_that_fails_says_why(place):

@@ -21,14 +21,14 @@ import torch
 from sparse_langevin.darcy.datasets import DarcyData, generate
 from sparse_langevin.darcy.errors import e1, e2
 from sparse_langevin.experiments.darcy_cells import Cell, Field, Scale
-from sparse_langevin.files import write_atomically
+from sparse_langevin.files import locked, write_atomically
 from sparse_langevin.processes import Job, run_in_processes
 from sparse_langevin.report import png
 from sparse_langevin.surrogates.calibration import set_apart
 from sparse_langevin.surrogates.figures import prediction_figure
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import Judged, judge
-from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, epochs_done
+from sparse_langevin.surrogates.runs import RUN, SAMPLES, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.surrogates.train import train
 
@@ -101,16 +101,31 @@ def run(
     stop
         Asked again and again; true lets the cells in work save themselves, and returns.
     """
-    known = {record["cell"]: Settings.from_json(record["settings"]) for record in records(place.folder)}
-    done = {cell.name for cell in cells if known.get(cell.name) == cell.settings}
-    missing = [cell for cell in cells if cell.name not in done]
+    with locked(place.folder):
+        return _run(cells, place, workers, progress, stop)
+
+
+def _run(
+    cells: Sequence[Cell], place: Place, workers: int, progress: Progress, stop: Callable[[], bool]
+) -> list[dict[str, Any]]:
+    table = {record["cell"]: record for record in records(place.folder)}
+    missing = []
+    for cell in cells:
+        if _is_of(table.get(cell.name), cell):
+            continue
+        if _is_of((read(place.made(cell)) or {}).get("record"), cell):  # finished, and then we were stopped
+            _enter(cell, place)
+            continue
+        missing.append(cell)
+        if (place.run(cell) / RUN).exists() and SurrogateRun.open(place.run(cell)).settings != cell.settings:
+            shutil.rmtree(place.run(cell))  # what the cell was before its settings changed
     for field in {cell.field.name: cell.field for cell in missing}.values():
         progress(0.0, f"data of {field.name}")
         generate(field.recipe(place.scale, place.image), place.data(field), workers=workers)
     (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
     (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
-    before = float(sum(cell.settings.epochs for cell in cells if cell.name in done))
     named = {cell.name: cell for cell in missing}
+    before = float(sum(cell.settings.epochs for cell in cells if cell.name not in named))
 
     def enter(name: str) -> None:
         nonlocal before
@@ -138,8 +153,6 @@ def _work(cell: Cell, place: Place) -> None:
             write_atomically(place.figure(cell), _picture(judged))
             errors = _errors(cell, judged)
         _leave(cell, place, errors | _counts(finished), curve)
-        for name in ("checkpoints", *(() if cell.keep else (SAMPLES,))):  # most of the bytes
-            shutil.rmtree(place.run(cell) / name, ignore_errors=True)
     except FloatingPointError as error:  # a result, too: the step was too large
         _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)}, [])
 
@@ -154,13 +167,22 @@ def _validation_errors(run: SurrogateRun) -> dict[str, float]:
 
 
 def _enter(cell: Cell, place: Place) -> None:
-    """Take a finished cell into the table."""
+    """Take a finished cell into the table, and remove most of the bytes of its run."""
     made = read(place.made(cell))
     curves = (read(place.folder / CURVES) or {}) | {cell.name: made["curve"]}
     write_atomically(place.folder / CURVES, json.dumps(curves).encode())
     kept = [record for record in records(place.folder) if record["cell"] != cell.name]
     table = sorted([*kept, made["record"]], key=lambda record: record["cell"])
     write_atomically(place.folder / TABLE, (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
+    for name in ("checkpoints", *(() if cell.keep else (SAMPLES,))):
+        shutil.rmtree(place.run(cell) / name, ignore_errors=True)
+
+
+def _is_of(record: dict[str, Any] | None, cell: Cell) -> bool:
+    """Whether a record is that of a cell as it is now, not of what it was before its settings or field changed."""
+    if record is None or record["field"] != cell.field.describe():
+        return False
+    return Settings.from_json(record["settings"]) == cell.settings
 
 
 def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[float]]) -> None:
