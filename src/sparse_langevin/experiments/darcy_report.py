@@ -77,7 +77,7 @@ def columns(study: Study) -> list[Column]:
 
 def mean_e1(found: Sequence[dict[str, Any]], field: str, column: Column, measure: str = "e1") -> float | None:
     """Mean over the seeds; None without records, or if a run has diverged."""
-    values = [r.get(measure) for r in _pick(found, field, column)]
+    values: list[Any] = [r.get(measure) for r in _pick(found, field, column)]
     return sum(values) / len(values) if values and None not in values else None
 
 
