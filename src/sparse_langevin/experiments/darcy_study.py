@@ -117,11 +117,12 @@ def _run(
             _enter(cell, place)
             continue
         missing.append(cell)
-        if (place.run(cell) / RUN).exists() and SurrogateRun.open(place.run(cell)).settings != cell.settings:
-            shutil.rmtree(place.run(cell))  # what the cell was before its settings changed
     for field in {cell.field.name: cell.field for cell in missing}.values():
         progress(0.0, f"data of {field.name}")
         generate(field.recipe(place.scale, place.image), place.data(field), workers=workers)
+    for cell in missing:
+        if (place.run(cell) / RUN).exists() and SurrogateRun.open(place.run(cell)).settings != cell.settings:
+            shutil.rmtree(place.run(cell))  # what the cell was before its settings changed
     (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
     (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
     named = {cell.name: cell for cell in missing}

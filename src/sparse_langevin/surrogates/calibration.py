@@ -65,7 +65,9 @@ class Trust:
 
     @property
     def rank_correlation(self) -> float:
-        """Of predicted deviation and actual error over the test samples (Spearman)."""
+        """Of predicted deviation and actual error over the test samples (Spearman); 0 if the deviation is constant."""
+        if not np.ptp(self.predicted):
+            return 0.0
         return float(spearmanr(self.predicted, self.actual).statistic)
 
 
