@@ -1,7 +1,14 @@
-"""The code in the README and on the pages about Darcy flow and selection runs as printed, without a warning."""
+"""The README is true: its code, and that of the pages about Darcy flow and selection, runs; its errors have records."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
+
+from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER
+from sparse_langevin.experiments.darcy_report import Column, mean_e1
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +30,29 @@ def test_readme(tmp_path, monkeypatch):
     assert error < 0.05  # the noise has variance 0.01
     assert list(regression["regressor"].get_support(indices=True)) == [3, 7]
     assert flow["solution"].velocity.shape == (5100,) and len(flow["data"]) == 20
+
+
+def test_the_errors_of_surrogates_are_those_of_the_records():
+    columns = [Column("psgld-sa", 0.7), Column("psgld-sa", 0.5), Column("psgld")]
+    columns += [Column("sgld-sa", 0.7), Column("sgld-sa", 0.5), Column("sgld"), Column("adam"), Column("adam", 0.7)]
+    studies = {field.name: study for study, fields in FIELDS.items() for field in fields}
+    field, checked = "", 0
+    for line in (ROOT / "README.md").read_text().splitlines():
+        name, *cells = [cell.strip(" *") for cell in line.split("|")[1:-1]] or [""]
+        first, _, part = name.partition(", ")
+        if first in studies:
+            field = first
+            found = json.loads((ROOT / "results" / studies[field] / "table.json").read_text())
+            measure = "e1_last" if part == "last sample alone" else "e1"
+            wanted = [mean_e1(found, field, replace(c, printed=part == "as printed"), measure) for c in columns]
+        elif first == "the paper":
+            wanted = [PAPER.get((field, c.method, c.sparsity), (None,))[0] for c in columns]
+        else:
+            continue
+        for cell, value, column in zip(cells, wanted, columns, strict=True):
+            assert not cell or float(cell) == pytest.approx(value, abs=0.00501), (name, column)
+            checked += bool(cell)
+    assert checked > 40
 
 
 def test_darcy_page():

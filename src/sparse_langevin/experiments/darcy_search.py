@@ -30,6 +30,12 @@ def _network(name: str) -> str:
     return f"{__name__}:{name}"
 
 
+# What the preconditioned methods gain by, for the others.
+_UNLIKE_THE_PAPER: list[tuple[str, dict[str, Any]]] = [
+    ("momentum", {"momentum": 0.9}),
+    ("momentum-step-2", {"momentum": 0.9, "step_size": 2.0}),
+    ("momentum-late-noise", {"momentum": 0.9, "noise_from": 0.5}),
+]
 # What is varied, by method and name of the choice; sparsity 70 % where a method is meant for it.
 VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "psgld": [
@@ -57,11 +63,16 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("prune-end-0.3", {"prune_end": 0.3}),
         ("prune-end-0.7", {"prune_end": 0.7}),
     ],
-    "sgld": [("default", {}), *((f"step-{s:g}", {"step_size": s}) for s in (0.1, 0.3, 2.0))],
+    "sgld": [
+        ("default", {}),
+        *((f"step-{s:g}", {"step_size": s}) for s in (0.1, 0.3, 2.0)),
+        *_UNLIKE_THE_PAPER,
+    ],
     "sgld-sa": [
         ("default", {}),
         *((f"step-{s:g}", {"step_size": s}) for s in (0.1, 0.3, 2.0)),
         ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0}),
+        *_UNLIKE_THE_PAPER,
     ],
     "adam": [
         ("default", {}),
