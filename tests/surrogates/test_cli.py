@@ -38,7 +38,7 @@ def test_validation_is_named(data, tmp_path):
     assert "last sample on validation data" in text
 
 
-def test_recalibration_uses_validation_data_only(data, tmp_path):
+def test_recalibration_uses_validation_data_only(data, tmp_path, monkeypatch):
     run = ["--run", tmp_path / "run", "--validation", 0.3, "--burn-in", 0.5]
     call("train", "--data", data.folder, *run, *SHORT)
     text = " ".join(call("evaluate", tmp_path / "run").split())
@@ -52,6 +52,19 @@ def test_recalibration_uses_validation_data_only(data, tmp_path):
     common = ["--input", tmp_path / "kappa.npy", "--quantiles", 0.05, "--quantiles", 0.95, "--out"]
     call("predict", tmp_path / "run", *common, tmp_path / "plain.npz")
     call("predict", tmp_path / "run", *common, tmp_path / "better.npz", "--recalibrated")
+    shutil.copytree(data.folder, tmp_path / "moved")
+    moved = [
+        "predict",
+        tmp_path / "run",
+        *common,
+        tmp_path / "moved.npz",
+        "--recalibrated",
+        "--data",
+        tmp_path / "moved",
+    ]
+    monkeypatch.setattr(SurrogateRun, "find_data", None)  # not asked for
+    call(*moved)
+    assert (tmp_path / "moved.npz").read_bytes() == (tmp_path / "better.npz").read_bytes()
     with np.load(tmp_path / "plain.npz") as plain, np.load(tmp_path / "better.npz") as better:
         np.testing.assert_allclose(better["std"], judged.trust.factors.weights * plain["std"], rtol=1e-5)
         reach = 1.6448536 * better["total_std"]

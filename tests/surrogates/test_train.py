@@ -215,7 +215,7 @@ def test_the_data_are_found_from_anywhere(finished, tmp_path, monkeypatch):
     run = SurrogateRun.open("b/run")
     assert len(run.find_data()) == 40
     shutil.rmtree("b/data")
-    with pytest.raises(ValueError, match=r"is not at \.\./data any more: give --data"):
+    with pytest.raises(ValueError, match=r"is not at \.\./data any more: say where with --data"):
         run.find_data()
 
 

@@ -139,12 +139,16 @@ def predict(
         bool,
         typer.Option("--recalibrated", help="Correct the deviations by factors found on the run's validation data."),
     ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Where the run's data set is now, if it has moved, for --recalibrated.")
+    ] = None,
     last: Annotated[bool, typer.Option("--last", help="Only the last posterior sample.")] = False,
     force: Force = False,
 ) -> None:
     """Velocity of new permeability fields, with standard deviations when the run has kept samples."""
     import torch
 
+    from sparse_langevin.darcy.datasets import DarcyData
     from sparse_langevin.darcy.imported import read_arrays
     from sparse_langevin.deploy.model_file import MANIFEST
     from sparse_langevin.progress import progress_bar
@@ -173,7 +177,8 @@ def predict(
                 progress=lambda done: advance(done, ""),
             )
         if recalibrated:
-            made = run_factors(place).apply(made, quantiles or ())
+            factors = run_factors(place, None if data is None else DarcyData(data))
+            made = factors.apply(made, quantiles or ())
     arrays = {"velocity": made.velocity.numpy()}
     if made.std is not None:
         arrays |= {"std": made.std.numpy(), "total_std": made.total_std.numpy()}

@@ -19,7 +19,7 @@ from sparse_langevin.darcy.grid import Array
 from sparse_langevin.posterior.calibration import WIDEST, Calibration, assess, recalibrate
 from sparse_langevin.posterior.mixture import Mixture
 from sparse_langevin.surrogates.prediction import Forecast, predict
-from sparse_langevin.surrogates.runs import SurrogateRun
+from sparse_langevin.surrogates.runs import SurrogateRun, fingerprint
 from sparse_langevin.surrogates.settings import Settings
 
 
@@ -73,13 +73,14 @@ class Trust:
 
 def trust(run: SurrogateRun, data: DarcyData, forecast: Forecast) -> Trust:
     """Judge a run's forecast of the test part of a data set; the factors come from the run's own data."""
-    factors = run_factors(run) if run.settings.validation else None
+    factors = run_factors(run, data) if run.settings.validation else None
     return trust_of(data.array("velocity", "test"), forecast, factors)
 
 
-def run_factors(run: SurrogateRun) -> Factors:
-    """The factors of a run's forecasts, from the part of its data that was set apart."""
-    kappa, velocity = set_apart(run.settings, run.find_data())
+def run_factors(run: SurrogateRun, data: DarcyData | None = None) -> Factors:
+    """The factors of a run's forecasts, from the part of its data that was set apart; ``data``: where these are now."""
+    own = data if data is not None and fingerprint(data) == run.data_sha256 else run.find_data()
+    kappa, velocity = set_apart(run.settings, own)
     if not len(kappa):
         raise ValueError(
             f"the run in {run.path} has set no data apart to recalibrate with: train with --validation 0.1"

@@ -115,7 +115,9 @@ class SurrogateRun:
         if other is None:
             place = next((p for p in (self.path / self.data, Path(self.data)) if p.exists()), None)
             if place is None:
-                raise ValueError(f"the data set of the run in {self.path} is not at {self.data} any more: give --data")
+                raise ValueError(
+                    f"the data set of the run in {self.path} is not at {self.data} any more: say where with --data"
+                )
             data = DarcyData(place)
             self.check_data(data)
             return data
