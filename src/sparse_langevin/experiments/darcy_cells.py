@@ -11,7 +11,7 @@ from sparse_langevin.surrogates.settings import Settings
 
 Study = Literal["kle", "channels"]
 Scale = Literal["small", "paper", "search"]
-# Our choices, such that PSGLD as printed comes near the paper's errors: it says neither.
+# Our choices, such that PSGLD comes near the paper's errors: it says neither. Channels: 3.7 against 3.3 %.
 KAPPA_0 = 8.0
 FACIES = (1.0, 1.4)
 
