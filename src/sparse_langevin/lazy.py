@@ -19,9 +19,11 @@ def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[
     there = vars(sys.modules[package])
 
     def find(name: str) -> object:
+        if name in homes:
+            return import_module(f"{package}.{name}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         there[name] = found = getattr(import_module(home[name]), name)
         return found
 
-    return find, lambda: sorted({*there, *home})
+    return find, lambda: sorted({*there, *home, *homes})
