@@ -65,12 +65,12 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "sgld": [
         ("default", {}),
-        *((f"step-{s:g}", {"step_size": s}) for s in (0.1, 0.3, 2.0)),
+        *((f"step-{s:g}", {"step_size": s}) for s in (0.1, 0.3, 0.5, 2.0)),
         *_UNLIKE_THE_PAPER,
     ],
     "sgld-sa": [
         ("default", {}),
-        *((f"step-{s:g}", {"step_size": s}) for s in (0.1, 0.3, 2.0)),
+        *((f"step-{s:g}", {"step_size": s}) for s in (0.1, 0.3, 0.5, 2.0)),
         ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0}),
         *_UNLIKE_THE_PAPER,
     ],
