@@ -24,8 +24,8 @@ $(BENCH): $(DEV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	@touch $@
 
-test: $(DEV)  ## the whole test suite, on two processes
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+test: $(DEV)  ## the whole test suite; three processes keep two cores busy, as some tests wait
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 lint: $(DEV)  ## style and strict types
 	$(BIN)/ruff check .

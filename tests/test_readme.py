@@ -50,7 +50,8 @@ def test_the_errors_of_surrogates_are_those_of_the_records():
         else:
             continue
         for cell, value, column in zip(cells, wanted, columns, strict=True):
-            assert not cell or float(cell) == pytest.approx(value, abs=0.00501), (name, column)
+            shown = None if cell in ("", "diverged") else float(cell)
+            assert shown is None or shown == pytest.approx(value, abs=0.00501), (name, column)
             checked += bool(cell)
     assert checked > 40
 

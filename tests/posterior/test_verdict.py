@@ -76,7 +76,7 @@ def test_arviz_takes_the_traces(monkeypatch):
     assert np.array_equal(data.posterior["sigma"].values, GOOD)
     assert arviz.rhat(data)["w"].item() == pytest.approx(float(diagnostics.rhat(GOOD**2)), rel=1e-10)
     monkeypatch.setitem(sys.modules, "arviz", None)
-    with pytest.raises(ImportError, match="to_arviz needs ArviZ: pip install"):
+    with pytest.raises(ImportError, match=r"to_arviz needs an extra .*: pip install 'sparse-langevin\[arviz\]'"):
         to_arviz({"sigma": GOOD})
 
 

@@ -124,7 +124,7 @@ def test_interrupted_chains_go_on(data, tmp_path):
         "--run",
         tmp_path / "run",
     ]
-    options = {"epochs": 400, "batch-size": 8, "samples": 4, "sparsity": 0.7, "chains": 2}
+    options = {"epochs": 200, "batch-size": 8, "samples": 4, "sparsity": 0.7, "chains": 2}
     command += [f"--{name}={value}" for name, value in options.items()] + ["--network=tests.surrogates.small:Small"]
     child = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
     deadline = time.time() + 100
