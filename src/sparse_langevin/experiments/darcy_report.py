@@ -220,7 +220,7 @@ _LEAD = (
     "The paper gives neither its constant kappa_0, nor the contrast of its channels, nor its activation: its errors "
     "and ours are not about the same fields. The last column, the error of always answering the training mean, says "
     "how hard ours are.",
-    "PSGLD and PSGLD-SA run as `train` does it: with momentum, and with noise from the middle of the run on. SGLD and "
-    "SGLD-SA are the paper's. Rows `as printed` have the paper's PSGLD and PSGLD-SA, without either.",
+    "PSGLD and PSGLD-SA run as 'train' does it: with momentum, and with noise from the middle of the run on. SGLD and "
+    "SGLD-SA are the paper's. Rows 'as printed' have the paper's PSGLD and PSGLD-SA, without either.",
 )
 _CLAIMS = ("Ratios of mean e1; with several seeds, of their means.",)
