@@ -38,7 +38,7 @@ def test_validation_is_named(data, tmp_path):
     assert "last sample on validation data" in text
 
 
-def test_recalibration_uses_validation_data_only(data, tmp_path, monkeypatch):
+def test_recalibration_uses_validation_data_only(data, tmp_path, monkeypatch, capsys):
     run = ["--run", tmp_path / "run", "--validation", 0.3, "--burn-in", 0.5]
     call("train", "--data", data.folder, *run, *SHORT)
     text = " ".join(call("evaluate", tmp_path / "run").split())
@@ -62,6 +62,9 @@ def test_recalibration_uses_validation_data_only(data, tmp_path, monkeypatch):
         "--data",
         tmp_path / "moved",
     ]
+    other = generate(Recipe("kle", 8, Grid(8, 6), {"terms": 3}, test_share=0.5), tmp_path / "other", workers=0)
+    assert "is another" in refused(monkeypatch, capsys, *moved[:-1], other.folder)
+    assert "--data is for --recalibrated" in refused(monkeypatch, capsys, *moved[:-3], *moved[-2:])
     monkeypatch.setattr(SurrogateRun, "find_data", None)  # not asked for
     call(*moved)
     assert (tmp_path / "moved.npz").read_bytes() == (tmp_path / "better.npz").read_bytes()

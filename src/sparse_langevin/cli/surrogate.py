@@ -160,6 +160,8 @@ def predict(
 
     if out.suffix != ".npz":
         raise ValueError(f"--out must end in .npz, got {out}")
+    if data is not None and not recalibrated:
+        raise ValueError("--data is for --recalibrated: predictions need no data set")
     require_new(out, overwrite=force)
     kappa = torch.from_numpy(read_arrays(input)["kappa"])
     if (run / MANIFEST).exists():  # made by 'export'
@@ -177,8 +179,10 @@ def predict(
                 progress=lambda done: advance(done, ""),
             )
         if recalibrated:
-            factors = run_factors(place, None if data is None else DarcyData(data))
-            made = factors.apply(made, quantiles or ())
+            moved = DarcyData(data) if data is not None else None
+            if moved is not None:
+                place.check_data(moved)
+            made = run_factors(place, moved).apply(made, quantiles or ())
     arrays = {"velocity": made.velocity.numpy()}
     if made.std is not None:
         arrays |= {"std": made.std.numpy(), "total_std": made.total_std.numpy()}

@@ -8,7 +8,7 @@ from sparse_langevin.darcy.layers import HalvingPool, InputConv2d
 from sparse_langevin.darcy.solver import check_permeability
 from sparse_langevin.darcy.tensors import Normalisation
 
-BATCH = 100  # fields in one call of a network: more need more memory and are no faster
+BATCH = 100  # fields in one call of a network: memory grows with them
 
 
 class EncoderDecoder(nn.Module):

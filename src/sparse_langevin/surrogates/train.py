@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from sparse_langevin.batches import Batches
 from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.errors import e1, e2
-from sparse_langevin.darcy.network import Surrogate
+from sparse_langevin.darcy.network import BATCH, Surrogate
 from sparse_langevin.darcy.tensors import Normalisation
 from sparse_langevin.flat import choose_sparse
 from sparse_langevin.likelihoods import GaussianLikelihood
@@ -184,7 +184,7 @@ class _Task:
             return {}
         assert isinstance(model, Surrogate)
         inputs = self.normalisation.encode_kappa(self.kappa).float()
-        parts = [self.normalisation.decode_velocity(model(part)) for part in torch.split(inputs, 100)]
+        parts = [self.normalisation.decode_velocity(model(part)) for part in torch.split(inputs, BATCH)]
         predicted: Tensor = torch.cat(parts)
         first, second = e1(self.grid, predicted, self.velocity), e2(self.grid, predicted, self.velocity, self.kappa)
         return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
