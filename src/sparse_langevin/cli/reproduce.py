@@ -94,12 +94,14 @@ def channels(
 
 @reproduce.command()
 def search(
-    out: Annotated[Path, typer.Option(help="Folder of the search.")] = Path("results/search"), workers: Cells = 2
+    only: Only = None,
+    out: Annotated[Path, typer.Option(help="Folder of the search.")] = Path("results/search"),
+    workers: Cells = 2,
 ) -> None:
     """The search behind the defaults of 'train': short runs judged on validation data."""
     from sparse_langevin.experiments.darcy_search import search_cells, search_table
 
-    records = _run_cells(search_cells(), out, "search", workers, None)
+    records = _run_cells(search_cells(only or ()), out, "search", workers, None)
     print_table(search_table(records))
 
 

@@ -56,8 +56,6 @@ class Field:
     settings: dict[str, Any] = field(default_factory=dict)
     extra: bool = False
     """Whether it stands beside the paper's setting."""
-    printed: bool = False
-    """Whether the preconditioned methods run on it as the paper prints them, too."""
 
     def recipe(self, scale: Scale, image: Path | None) -> Recipe:
         """The data set of this field at a scale."""
@@ -83,8 +81,8 @@ class Field:
         return {"name": self.name, "kind": self.kind} | {k: v for k, v in filled.items() if v is not None}
 
 
-def _kle(name: str, title: str, *, extra: bool = False, printed: bool = False, **settings: Any) -> Field:
-    return Field(name, title, "kle", {"kappa_0": KAPPA_0} | settings, extra, printed)
+def _kle(name: str, title: str, *, extra: bool = False, **settings: Any) -> Field:
+    return Field(name, title, "kle", {"kappa_0": KAPPA_0} | settings, extra)
 
 
 def _image(name: str, title: str, *, extra: bool = False, **settings: Any) -> Field:
@@ -93,8 +91,8 @@ def _image(name: str, title: str, *, extra: bool = False, **settings: Any) -> Fi
 
 FIELDS: dict[Study, tuple[Field, ...]] = {
     "kle": (
-        _kle("kle32", "KLE, 32 terms", printed=True, terms=32),
-        _kle("kle64", "KLE, 64 terms", printed=True, terms=64),
+        _kle("kle32", "KLE, 32 terms", terms=32),
+        _kle("kle64", "KLE, 64 terms", terms=64),
         _kle("kle128", "KLE, 128 terms", terms=128),
         _kle("exponential128", "exponential kernel, 128 terms", extra=True, terms=128, kernel="exponential"),
         _kle("lognormal32", "lognormal, 32 terms", extra=True, terms=32, mode="lognormal", kappa_0=1.0),
@@ -129,8 +127,13 @@ class Cell:
         if self.label:
             return self.label
         share = f"-{self.settings.sparsity:.0%}".rstrip("%") if self.settings.sparsity else ""
-        printed = "-printed" if as_printed(self.settings.method, self.settings.momentum) else ""
+        printed = "-printed" if self.printed else ""
         return f"{self.field.name}-{self.settings.method}{share}{printed}-seed{self.settings.seed}"
+
+    @property
+    def printed(self) -> bool:
+        """Whether it runs the paper's own algorithm."""
+        return as_printed(self.settings.method, self.settings.momentum)
 
     @property
     def paper(self) -> tuple[float, float] | None:
@@ -144,15 +147,20 @@ def cells(study: Study, scale: Scale, only: Sequence[str] = ()) -> list[Cell]:
     everything = [replace(c, keep=c.name == KEPT) for c in everything]
     if scale == "small":
         everything = [replace(c, settings=shortened(c.settings)) for c in everything if c.settings.seed == 0]
+    return sorted(named(everything, only), key=lambda c: (c.printed, c.settings.seed, c.field.extra))
+
+
+def named(everything: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+    """The cells whose names contain one of ``only``; all of them if it is empty."""
     chosen = [c for c in everything if not only or any(part in c.name for part in only)]
     if not chosen:
         names = ", ".join(c.name for c in everything)
         raise ValueError(f"no cell's name contains {' or '.join(only)}; there are {names}")
-    return sorted(chosen, key=lambda c: (c.settings.seed, c.field.extra))
+    return chosen
 
 
 def _runs(study: Study, place: Field) -> list[Settings]:
-    """The settings of one row of the table; `KLE32` has three seeds."""
+    """The settings of one row of the table, and of the paper's own algorithms; `KLE32` has three seeds."""
     if place.extra:
         chosen = [("psgld-sa", 0.7), ("psgld", 0.0), ("sgld-sa", 0.7)]
     else:
@@ -164,8 +172,8 @@ def _runs(study: Study, place: Field) -> list[Settings]:
         runs += [Settings.of("adam", sparsity=s, epochs=adam_epochs) for s in (0.0, 0.7)]
     seeds = range(3) if place.name == "kle32" else range(1)
     every = [replace(settings, seed=seed) for seed in seeds for settings in runs]
-    printed = [Settings.of(m, sparsity=s, epochs=epochs, momentum=0.0) for m, s in chosen if m.startswith("psgld")]
-    return every + printed if place.printed else every
+    printed = [Settings.of(m, sparsity=s, epochs=epochs, momentum=0.0) for m, s in chosen]
+    return every if place.extra else every + printed
 
 
 def as_printed(method: str, momentum: float) -> bool:
@@ -175,4 +183,4 @@ def as_printed(method: str, momentum: float) -> bool:
 
 def shortened(settings: Settings) -> Settings:
     """For the small scale: a few epochs, a few samples."""
-    return replace(settings, epochs=12, samples=min(settings.samples, 5), batch_size=16)
+    return replace(settings, epochs=10, samples=min(settings.samples, 5), batch_size=16)
