@@ -220,7 +220,7 @@ _LEAD = (
     "The paper gives neither its constant kappa_0, nor the contrast of its channels, nor its activation: its errors "
     "and ours are not about the same fields. The last column, the error of always answering the training mean, says "
     "how hard ours are.",
-    "The four samplers run as 'train' does it: with momentum, PSGLD and PSGLD-SA also with noise from the middle of the "
-    "run on. Rows 'as printed' have the paper's algorithms, without either.",
+    "The four samplers run as 'train' does it: with momentum, PSGLD and PSGLD-SA also with noise from the middle of "
+    "the run on. Rows 'as printed' have the paper's algorithms, without either.",
 )
 _CLAIMS = ("Ratios of mean e1; with several seeds, of their means.",)
