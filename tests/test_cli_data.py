@@ -11,10 +11,13 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.decomposition import PCA
 from typer.testing import CliRunner
 
 from sparse_langevin.cli import app, main
 from sparse_langevin.darcy import DarcyData
+from sparse_langevin.darcy.errors import e1
+from sparse_langevin.darcy.summary import mean_predictor_errors
 
 KLE = ["generate", "kle", "--terms", "5", "--samples", "12", "--nx", "8", "--ny", "6", "--workers", "0"]
 
@@ -46,6 +49,16 @@ def test_generate_kle_and_info(data):
     for part in ("terms 5", "8 by 6 cells", "10 to train, 2 to test", "e1", "all match their SHA-256"):
         assert part in " ".join(text.split())
     assert json.loads((data / "manifest.json").read_text())["recipe"]["settings"]["kappa_0"] == 6.0
+
+
+def test_the_best_linear_code(data):
+    """It is what principal components of the training velocities leave of the test velocities."""
+    samples = DarcyData(data)
+    train, test = samples.array("velocity", "train"), samples.array("velocity", "test")
+    components = PCA(3, svd_solver="full").fit(train)
+    known = 100 * e1(samples.grid, components.inverse_transform(components.transform(test)), test).mean()
+    assert 0.1 < known < 100 * mean_predictor_errors(samples)[0]
+    assert f"of 3 numbers: e1 {known:.2f} %" in " ".join(call("info", data, "--code", 3).split())
 
 
 def test_lognormal_fields_have_median_one(tmp_path):
@@ -90,6 +103,7 @@ def test_bad_input_is_one_line_without_traceback(data, tmp_path, monkeypatch, ca
     assert "ends in .png" in error("show", data, "--out", tmp_path / "a.gif")
     assert "must end in .npz or .vti" in error("convert", data, "--out", tmp_path / "a.csv")
     assert "there is no data set" in error("info", tmp_path / "nothing")
+    assert "a code of 10 numbers cannot be fitted to 10 training samples" in error("info", data, "--code", 10)
     assert "holds a data set with seed = 0, now it is 1" in error(*KLE, "--seed", 1, "--out", data)
     assert "there is no file" in error("import", tmp_path / "no.npz", "--out", tmp_path / "x")
     (tmp_path / "text.png").write_text("not a picture")

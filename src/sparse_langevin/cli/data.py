@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sparse_langevin import darcy
 from sparse_langevin.darcy.imported import read_arrays
-from sparse_langevin.darcy.summary import summary
+from sparse_langevin.darcy.summary import linear_code_error, summary
 from sparse_langevin.files import require_new, write_new
 from sparse_langevin.interrupts import Interrupted, deferred_signals
 from sparse_langevin.progress import progress_bar
@@ -131,12 +131,21 @@ def import_arrays(
 
 
 def info(
-    data: DataSet, verify: Annotated[bool, typer.Option("--verify", help="Check every file's SHA-256.")] = False
+    data: DataSet,
+    code: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="SIZE", help="Add the error of the best linear code of so many numbers."),
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Check every file's SHA-256.")] = False,
 ) -> None:
     """Print what a data set holds and how it was made."""
     table = Table("", "", show_header=False, box=None)
-    for name, value in summary(darcy.DarcyData(data, verify=verify)).items():
+    samples = darcy.DarcyData(data, verify=verify)
+    for name, value in summary(samples).items():
         table.add_row(f"[bold]{name}", value)
+    if code is not None:
+        best = linear_code_error(samples, code)
+        table.add_row("[bold]linear code", f"of {code} numbers: e1 {100 * best:.2f} % on the test set at best")
     if verify:
         table.add_row("[bold]files", "all match their SHA-256")
     Console().print(table)

@@ -1,6 +1,7 @@
 """What a data set holds, in a few lines of text."""
 
 import numpy as np
+from scipy.linalg import eigh
 
 from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.errors import e1, e2
@@ -36,6 +37,26 @@ def mean_predictor_errors(data: DarcyData) -> tuple[float, float]:
     mean = data.array("velocity", "train").mean(0)
     true, kappa = data.array("velocity", "test"), data.array("kappa", "test")
     return float(np.mean(e1(data.grid, mean, true))), float(np.mean(e2(data.grid, mean, true, kappa)))
+
+
+def linear_code_error(data: DarcyData, size: int) -> float:
+    """Mean e1 over the test set of the best answer that is linear in ``size`` numbers, which may depend on the solution.
+
+    The principal components of the training velocities: about what a network can reach whose code has that size.
+    """
+    train, test = (data.array("velocity", part).astype(np.float64) for part in ("train", "test"))
+    if not len(test):
+        raise ValueError(f"{data.folder} has no samples in its test part to measure an error on")
+    if not 1 <= size < min(train.shape):
+        raise ValueError(
+            f"a code of {size} numbers cannot be fitted to {len(train)} training samples with {train.shape[1]} "
+            f"velocities each: choose 1 to {min(train.shape) - 1}"
+        )
+    mean = train.mean(0)
+    train -= mean
+    _, weights = eigh(train @ train.T, subset_by_index=[len(train) - size, len(train) - 1])
+    modes, _ = np.linalg.qr(train.T @ weights)
+    return float(np.mean(e1(data.grid, mean + (test - mean) @ modes @ modes.T, test)))
 
 
 def _short(value: object) -> str:
