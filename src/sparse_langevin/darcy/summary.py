@@ -40,9 +40,9 @@ def mean_predictor_errors(data: DarcyData) -> tuple[float, float]:
 
 
 def linear_code_error(data: DarcyData, size: int) -> float:
-    """Mean e1 over the test set of the best answer that is linear in ``size`` numbers, which may depend on the solution.
+    """Mean e1 over the test set of the best answer that is linear in ``size`` numbers: principal components.
 
-    The principal components of the training velocities: about what a network can reach whose code has that size.
+    The numbers may depend on the solution. It is about what a network can reach whose code has that size.
     """
     train, test = (data.array("velocity", part).astype(np.float64) for part in ("train", "test"))
     if not len(test):
