@@ -56,13 +56,13 @@ class Field:
     settings: dict[str, Any] = field(default_factory=dict)
     extra: bool = False
     """Whether it stands beside the paper's setting."""
+    fine: bool = False
+    """Whether it has the paper's grid at every scale."""
 
     def recipe(self, scale: Scale, image: Path | None) -> Recipe:
         """The data set of this field at a scale."""
         samples, share = (1500, 2 / 15) if self.kind == "kle" else (3000, 0.2)
-        cells = 50
-        if scale != "paper":
-            cells = 25
+        cells = 50 if scale == "paper" or self.fine else 25
         if scale == "small":
             samples = 300
         settings = dict(self.settings)
