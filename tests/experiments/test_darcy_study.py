@@ -49,9 +49,9 @@ def test_every_cell_of_the_papers_tables_is_there():
             if not field.extra:
                 assert {(field.name, "adam", 0.0), (field.name, "adam", 0.7)} <= there
     names = [c.name for c in cells("kle", "paper")]
-    assert len(names) == len(set(names)) == (3 * 8 + 3) + (8 + 3) + 8 + 2 * 3
-    assert len(cells("channels", "paper")) == 10 + 3 * 3
-    assert len(cells("kle", "small")) == 2 * 11 + 8 + 2 * 3
+    assert len(names) == len(set(names)) == (3 * 8 + 6) + 2 * (8 + 6) + 2 * 3
+    assert len(cells("channels", "paper")) == (10 + 8) + 3 * 3
+    assert len(cells("kle", "small")) == 3 * (8 + 6) + 2 * 3
 
 
 def test_unknown_cells_are_refused():
