@@ -88,7 +88,7 @@ def test_from_training_to_the_report(study):
     folder, text = study
     found = json.loads((folder / "table.json").read_text())
     assert [r["contender"] for r in found] == ["psgld-sa", "single", "ensemble", "dropout", "light-dropout"]
-    assert [(r["epochs"], r["networks"]) for r in found] == [(12, 5), (12, 1), (12, 2), (12, 20), (12, 20)]
+    assert [(r["epochs"], r["networks"]) for r in found] == [(10, 5), (10, 1), (10, 2), (10, 20), (10, 20)]
     for r in found:
         assert {"e1", "factors", "noise_std", "rank_correlation", "far_ratio", "far_auroc", "parameters"} <= r.keys()
         if r["contender"] == "single":
@@ -107,7 +107,7 @@ def test_from_training_to_the_report(study):
     spread = [r["contender"] for r in found if r["contender"] != "single"]
     assert names == {"reliability.png", "channels.png"} | {f"deviation-{name}.png" for name in spread}
     page = (folder / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 6 and "12 epochs in total" in page and "holds" in page
+    assert page.count("data:image/png;base64,") == 6 and "10 epochs in total" in page and "holds" in page
     assert "full runs" not in page
     assert "dropout" in text and "recalibrated" in " ".join(text.split()) and "report.html" in "".join(text.split())
     assert len(list((folder / "work" / "work" / "runs" / "psgld-sa" / "samples").iterdir())) > 1
