@@ -50,8 +50,10 @@ def test_the_errors_of_surrogates_are_those_of_the_records():
         else:
             continue
         for cell, value, column in zip(cells, wanted, columns, strict=True):
-            shown = None if cell in ("", "diverged") else float(cell)
-            assert shown is None or shown == pytest.approx(value, abs=0.00501), (name, column)
+            if cell == "diverged":
+                assert any(r["e1"] is None for r in found if r["cell"].startswith(f"{field}-{column.method}-")), name
+            elif cell:
+                assert float(cell) == pytest.approx(value, abs=0.00501), (name, column)
             checked += bool(cell)
     assert checked > 40
 
