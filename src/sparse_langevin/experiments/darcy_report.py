@@ -215,8 +215,8 @@ def _budget(found: Sequence[dict[str, Any]]) -> str:
 
 
 _LEAD = (
-    "The settings of each method were chosen on validation data, with one exception: that a step of 1.0 is too large for "
-    "SGLD with momentum was seen in a run of this table, and 0.5 then tried on validation data. Errors of the four "
+    "The settings of each method were chosen on validation data, with one exception: that a step of 1.0 is too large "
+    "for SGLD with momentum was seen in a run of this table, and 0.5 then tried on validation data. Errors of the four "
     "samplers are those of the mean over the posterior samples that the run has kept.",
     "The paper gives neither its constant kappa_0, nor the contrast of its channels, nor its activation: its errors "
     "and ours are not about the same fields. The last column, the error of always answering the training mean, says "
