@@ -163,6 +163,7 @@ def test_the_command(study, place, tmp_path, monkeypatch, capsys):
     assert "report.html" in text
     found = json.loads((out / "table.json").read_text())
     assert sorted(r["field"]["name"] for r in found) == sorted(chosen)
+    assert all(f"{r['cell']}: e1 {r['e1']:.3g} %" in text for r in found)  # a line for each, as it is finished
     assert {r["field"].get("split") for r in found if r["field"]["kind"] == "image"} <= {"random", "blocked"}
     page = (out / "report.html").read_text()
     assert "samplers: 2, of Adam: none yet" in page and all(FIELD_TITLES[name] in page for name in chosen)

@@ -1,5 +1,6 @@
 """Commands that repeat the paper's experiments."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGINT, SIGTERM
@@ -170,11 +171,21 @@ def _run_cells(
             darcy_study.Place(folder, scale, image),
             workers=workers,
             progress=lambda epochs, text: advance(int(epochs), text),
+            finished=_print_cell,
             stop=lambda: pending() is not None,
         )
         if (number := pending()) is not None:
             raise Interrupted(number, len(records), "cell", folder)
     return records
+
+
+def _print_cell(record: dict[str, Any]) -> None:
+    """A line for a finished cell, at once: studies take hours, and their output often goes to a file."""
+    if record["e1"] is None:
+        print(f"{record['cell']}: {record['diverged']}", file=sys.stderr, flush=True)
+    else:
+        minutes = record["cpu_seconds"] / 60
+        print(f"{record['cell']}: e1 {record['e1']:.3g} %, {minutes:.1f} CPU minutes", file=sys.stderr, flush=True)
 
 
 def _print_table(rows: list[dict[str, Any]], title: str) -> None:

@@ -84,6 +84,7 @@ def run(
     *,
     workers: int = 2,
     progress: Progress = lambda epochs, text: None,
+    finished: Callable[[dict[str, Any]], None] = lambda record: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[dict[str, Any]]:
     """Train the cells that have no record with their settings yet, and return all records.
@@ -98,15 +99,22 @@ def run(
         Cells at a time, one thread each: two cells side by side finish sooner than one after the other on two threads.
     progress
         Called with (epochs done over all cells, what is going on).
+    finished
+        Called with the record of each cell that is trained.
     stop
         Asked again and again; true lets the cells in work save themselves, and returns.
     """
     with locked(place.folder):
-        return _run(cells, place, workers, progress, stop)
+        return _run(cells, place, workers, progress, finished, stop)
 
 
 def _run(
-    cells: Sequence[Cell], place: Place, workers: int, progress: Progress, stop: Callable[[], bool]
+    cells: Sequence[Cell],
+    place: Place,
+    workers: int,
+    progress: Progress,
+    finished: Callable[[dict[str, Any]], None],
+    stop: Callable[[], bool],
 ) -> list[dict[str, Any]]:
     table = {record["cell"]: record for record in records(place.folder)}
     missing = []
@@ -130,7 +138,7 @@ def _run(
 
     def enter(name: str) -> None:
         nonlocal before
-        _enter(named[name], place)
+        finished(_enter(named[name], place))
         before += named[name].settings.epochs
 
     def tick(running: list[str]) -> None:
@@ -167,16 +175,18 @@ def _validation_errors(run: SurrogateRun) -> dict[str, float]:
     return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
 
 
-def _enter(cell: Cell, place: Place) -> None:
-    """Take a finished cell into the table, and remove most of the bytes of its run."""
+def _enter(cell: Cell, place: Place) -> dict[str, Any]:
+    """Take a finished cell into the table, remove most of the bytes of its run, and return its record."""
     made = read(place.made(cell))
+    record: dict[str, Any] = made["record"]
     curves = (read(place.folder / CURVES) or {}) | {cell.name: made["curve"]}
     write_atomically(place.folder / CURVES, json.dumps(curves).encode())
-    kept = [record for record in records(place.folder) if record["cell"] != cell.name]
-    table = sorted([*kept, made["record"]], key=lambda record: record["cell"])
+    kept = [one for one in records(place.folder) if one["cell"] != cell.name]
+    table = sorted([*kept, record], key=lambda one: one["cell"])
     write_atomically(place.folder / TABLE, (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
     for name in ("checkpoints", *(() if cell.keep else (SAMPLES,))):
         shutil.rmtree(place.run(cell) / name, ignore_errors=True)
+    return record
 
 
 def _is_of(record: dict[str, Any] | None, cell: Cell) -> bool:
