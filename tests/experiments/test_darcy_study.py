@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from sparse_langevin.darcy import generate
-from sparse_langevin.experiments import darcy_cells, darcy_study
+from sparse_langevin.experiments import darcy_cells, darcy_search, darcy_study
 from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER, Field, cells
 from sparse_langevin.experiments.darcy_report import claims_table, main_table, publish
 from sparse_langevin.experiments.darcy_search import VARIATIONS, search_cells, search_table
@@ -223,7 +223,7 @@ def test_a_damaged_table_is_named(tmp_path):
         darcy_study.records(tmp_path)
 
 
-def test_the_search_never_sees_test_data(place):
+def test_the_search_never_sees_test_data(place, tmp_path):
     everything = search_cells()
     assert len({c.name for c in everything}) == len(everything) == sum(map(len, VARIATIONS.values()))
     assert all(c.settings.validation == 0.1 for c in everything)
@@ -233,4 +233,4 @@ def test_the_search_never_sees_test_data(place):
     diverged = {"cell": "sgld-step-2", "method": "sgld", "e1": None, "e2": None, "diverged": "the loss is nan"}
     rows = search_table([*found, diverged]).rows
     assert rows[0][:2] == ("psgld", "default") and rows[1] == ("sgld", "step-2", "–", "–", "–")  # noqa: RUF001
-    json.dumps(found)
+    assert all(row[1] in darcy_search.publish([*found, diverged], tmp_path).read_text() for row in rows)

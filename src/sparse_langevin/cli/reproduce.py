@@ -100,10 +100,11 @@ def search(
     workers: Cells = 2,
 ) -> None:
     """The search behind the defaults of 'train': short runs judged on validation data."""
-    from sparse_langevin.experiments.darcy_search import search_cells, search_table
+    from sparse_langevin.experiments.darcy_search import publish, search_cells, search_table
 
     records = _run_cells(search_cells(only or ()), out, "search", workers, None)
     print_table(search_table(records))
+    print(f"table: {out / 'table.json'}\nreport: {publish(records, out)}")
 
 
 @reproduce.command()

@@ -9,6 +9,7 @@ length.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -16,7 +17,8 @@ from torch import nn
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.network import EncoderDecoder
 from sparse_langevin.experiments.darcy_cells import FIELDS, Cell, named
-from sparse_langevin.report import Table, number
+from sparse_langevin.files import write_atomically
+from sparse_langevin.report import Section, Table, number, render
 from sparse_langevin.surrogates.settings import Settings
 
 EPOCHS = 30
@@ -95,7 +97,7 @@ def search_table(found: Sequence[dict[str, Any]]) -> Table:
                 r["cell"].removeprefix(f"{method}-"),
                 number(r["e1"]),
                 number(r["e2"]),
-                number(r.get("seconds", math.nan) / 60, 1),
+                number(r["cpu_seconds"] / 60 if "cpu_seconds" in r else None, 1),
             )
             for r in mine
         ]
@@ -103,7 +105,17 @@ def search_table(found: Sequence[dict[str, Any]]) -> Table:
         f"Errors in percent on validation data after {EPOCHS} epochs, 25 by 25 cells; fine: {FULL} epochs, 50 by 50 "
         "cells; a dash: diverged."
     )
-    return Table(("method", "changed", "e1 %", "e2 %", "minutes"), rows, caption)
+    return Table(("method", "changed", "e1 %", "e2 %", "CPU minutes"), rows, caption)
+
+
+def publish(found: Sequence[dict[str, Any]], folder: Path) -> Path:
+    """Write ``report.html`` from what is finished; return it."""
+    text = "Each run differs in one choice from the defaults of 'train', or of its algorithm without momentum."
+    section = Section("Every run, the best of each method first", [text], [search_table(found)])
+    page = folder / "report.html"
+    lead = "Made by: sparse-langevin reproduce search"
+    write_atomically(page, render("The search behind the defaults", lead, [section]).encode())
+    return page
 
 
 def search_cells(only: Sequence[str] = ()) -> list[Cell]:
@@ -116,6 +128,6 @@ def search_cells(only: Sequence[str] = ()) -> list[Cell]:
         common = {"sparsity": sparsity, "epochs": EPOCHS, "validation": 0.1}
         for name, changes in variations:
             settings = Settings.of(method, **common | changes)
-            place = fine if name.startswith("fine") else field
+            place = fine if settings.epochs == FULL else field
             cells.append(Cell("search", place, settings, label=f"{method}-{name}"))
     return named(cells, only)
