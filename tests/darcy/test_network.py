@@ -1,9 +1,10 @@
 """The paper's network: its size, any grid, and physical units at both ends."""
 
+import numpy as np
 import pytest
 import torch
 
-from sparse_langevin.darcy import EncoderDecoder, Grid, Normalisation, Surrogate
+from sparse_langevin.darcy import EncoderDecoder, Grid, LocalEncoderDecoder, Normalisation, Surrogate
 
 
 def test_size_at_fifty_by_fifty():
@@ -12,10 +13,32 @@ def test_size_at_fifty_by_fifty():
     assert sum(parameters[name].numel() for name in EncoderDecoder.SPARSE) == 6_102_320
 
 
+@pytest.mark.parametrize("network", [EncoderDecoder, LocalEncoderDecoder])
 @pytest.mark.parametrize("grid", [Grid(25, 25), Grid(12, 7), Grid(1, 1)])
-def test_any_grid(grid):
-    network = EncoderDecoder(grid, channels=(4, 4, 4, 4), hidden=20)
-    assert network(torch.zeros(3, 1, *grid.shape)).shape == (3, grid.edges)
+def test_any_grid(grid, network):
+    made = network(grid, channels=(4, 4, 4, 4), hidden=20)
+    assert made(torch.zeros(3, 1, *grid.shape)).shape == (3, grid.edges)
+
+
+def test_local_network_can_be_darcys_law():
+    """With the right two additions it answers permeability times gradient, normalised, whatever the gradient."""
+    grid, rng = Grid(4, 3), np.random.default_rng(0)
+    kappa = rng.uniform(1, 3, (20, *grid.shape))
+    total, count = np.zeros((20, grid.edges)), np.zeros(grid.edges)
+    for cell, edges in enumerate(grid.cell_edges()):
+        total[:, edges] += kappa.reshape(20, -1)[:, [cell]]
+        count[edges] += 1
+    beside, usual = total / count, rng.standard_normal(grid.edges)
+    network = LocalEncoderDecoder(grid, channels=(2, 2, 2, 2), hidden=5).double()
+    scales = (kappa.mean(), kappa.std(), kappa.mean() * usual, 0.7)
+    maps = Normalisation(*(torch.tensor(value, dtype=torch.float64) for value in scales))
+    with torch.no_grad():
+        inputs = maps.encode_kappa(torch.from_numpy(kappa))
+        gradient = usual + EncoderDecoder.forward(network, inputs).numpy() * 0.7 / kappa.mean()
+        network.scale.fill_(kappa.std() / kappa.mean())
+        network.direct.copy_(torch.from_numpy(kappa.std() * usual / 0.7))
+        velocity = maps.decode_velocity(network(inputs)).numpy()
+    np.testing.assert_allclose(velocity, beside * gradient, rtol=1e-10)
 
 
 def test_surrogate_takes_and_gives_physical_units():

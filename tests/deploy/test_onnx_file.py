@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sparse_langevin.darcy import EncoderDecoder, Grid
+from sparse_langevin.darcy import EncoderDecoder, Grid, LocalEncoderDecoder
 from sparse_langevin.deploy import export_onnx, onnx_file, sparsify
 
 pytest.importorskip("onnx")
@@ -15,10 +15,12 @@ pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+@pytest.fixture(scope="module", params=[EncoderDecoder, LocalEncoderDecoder])
+def exported(request, tmp_path_factory):
     torch.manual_seed(0)
-    model = EncoderDecoder(Grid(7, 6), hidden=30)
+    model = request.param(Grid(7, 6), hidden=30)
+    for parameter in model.parameters():  # none of them zero
+        parameter.data += 0.1 * torch.randn(parameter.shape)
     path = tmp_path_factory.mktemp("onnx") / "deep" / "model.onnx"
     difference = export_onnx(model, torch.randn(3, 1, 6, 7), path)
     return model, path, difference

@@ -13,7 +13,7 @@ from sparse_langevin.darcy.vtk import write_vti
 from sparse_langevin.lazy import lazily
 
 if TYPE_CHECKING:
-    from sparse_langevin.darcy.network import EncoderDecoder, Surrogate
+    from sparse_langevin.darcy.network import EncoderDecoder, LocalEncoderDecoder, Surrogate
     from sparse_langevin.darcy.tensors import DarcyDataset, Normalisation
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "EncoderDecoder",
     "Grid",
     "ImageCrops",
+    "LocalEncoderDecoder",
     "Neumann",
     "Normalisation",
     "Recipe",
@@ -44,5 +45,9 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazily(
-    __name__, {"network": ("EncoderDecoder", "Surrogate"), "tensors": ("DarcyDataset", "Normalisation")}
+    __name__,
+    {
+        "network": ("EncoderDecoder", "LocalEncoderDecoder", "Surrogate"),
+        "tensors": ("DarcyDataset", "Normalisation"),
+    },
 )
