@@ -30,7 +30,7 @@ def test_local_network_can_be_darcys_law():
         count[edges] += 1
     beside, usual = total / count, rng.standard_normal(grid.edges)
     network = LocalEncoderDecoder(grid, channels=(2, 2, 2, 2), hidden=5).double()
-    scales = (kappa.mean(), kappa.std(), kappa.mean() * usual, 0.7)
+    scales = (kappa.mean(), kappa.std(), kappa.mean() * usual, 0.7, 0.0)
     maps = Normalisation(*(torch.tensor(value, dtype=torch.float64) for value in scales))
     with torch.no_grad():
         inputs = maps.encode_kappa(torch.from_numpy(kappa))

@@ -39,6 +39,21 @@ def test_constant_fields_map_to_zero():
     assert torch.equal(constant.encode_velocity(torch.full((3, 12), 4.0)), torch.zeros(3, 12))
 
 
+def test_logarithms_where_they_are_more_symmetric():
+    generator = torch.Generator().manual_seed(0)
+    gaussian = torch.randn(50, 4, 4, generator=generator, dtype=torch.float64)
+    velocity, facies = torch.randn(50, 40), torch.where(gaussian > 1, 5.0, 1.0).double()
+    for kappa, log in ((8 + gaussian, 0), (facies, 0), (torch.exp(gaussian), 1), (torch.exp(0.2 * gaussian), 1)):
+        maps = Normalisation.of(kappa, velocity)
+        assert maps.kappa_log == log
+        encoded = maps.encode_kappa(kappa)
+        assert encoded.shape == (50, 1, 4, 4)
+        assert float(encoded.mean()) == pytest.approx(0, abs=1e-12)
+        assert float(encoded.square().mean()) == pytest.approx(1)
+        expected = kappa.log() if log else kappa
+        assert torch.corrcoef(torch.stack([encoded.flatten(), expected.flatten()]))[0, 1] == pytest.approx(1)
+
+
 def test_an_empty_part_is_an_error(tmp_path):
     data = generate(Recipe("kle", 4, Grid(4, 4), {"terms": 3}, test_share=0.0), tmp_path / "d", workers=0)
     with pytest.raises(ValueError, match="no samples in its test part"):

@@ -50,7 +50,7 @@ def test_every_cell_of_the_papers_tables_is_there():
                 assert {(field.name, "adam", 0.0), (field.name, "adam", 0.7)} <= there
     names = [c.name for c in cells("kle", "paper")]
     assert len(names) == len(set(names)) == (3 * 8 + 6) + 2 * (8 + 6) + 2 * 3
-    assert len(cells("channels", "paper")) == (10 + 8) + 3 * 3
+    assert len(cells("channels", "paper")) == (10 + 6) + 3 * 3
     assert len(cells("kle", "small")) == 3 * (8 + 6) + 2 * 3
 
 
@@ -174,7 +174,7 @@ def test_a_cell_that_fails_says_why(place):
         darcy_study.run([tiny("kle32-psgld-seed0", network="no.such:Network")], place, workers=1)
 
 
-def record(field, method, sparsity, e1, seed=0, momentum=0.9):
+def record(field, method, sparsity, e1, seed=0, momentum=0.9, network=NETWORK):
     name = f"{field}-{method}-{sparsity}-{seed}"
     return {
         "cell": name,
@@ -185,7 +185,7 @@ def record(field, method, sparsity, e1, seed=0, momentum=0.9):
         "e1": e1,
         "e2": e1 / 2,
         "baseline_e1": 16.0,
-        "momentum": momentum,
+        "settings": {"method": method, "momentum": momentum, "network": network},
     }
 
 

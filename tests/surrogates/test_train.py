@@ -55,6 +55,15 @@ def test_the_saved_model_predicts_what_the_history_says(data, finished):
     assert last["epoch"] == 4 and last["seconds"] > 0 and last["cpu_seconds"] > 0
 
 
+def test_lognormal_fields_go_in_as_logarithms(tmp_path):
+    recipe = Recipe("kle", 40, Grid(8, 6), {"terms": 4, "mode": "lognormal", "kappa_0": 1.0}, test_share=0.25)
+    data = generate(recipe, tmp_path / "data", workers=0)
+    run = train(short("adam"), data, tmp_path / "run", progress=False)
+    assert run.surrogate().normalisation.kappa_log == 1
+    errors = evaluate(run.surrogate().predict, data)
+    assert 100 * errors.mean("e1") == pytest.approx(run.history()[-1]["e1"], rel=1e-5)
+
+
 def test_training_beats_the_mean_predictor(data, tmp_path):
     run = train(short("psgld", epochs=150, step_size=3e-3), data, tmp_path / "run", progress=False)
     errors = evaluate(run.surrogate().predict, data)

@@ -13,31 +13,40 @@ from sparse_langevin.darcy.grid import Grid
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Affine maps between physical units and numbers of order one.
+    """Maps between physical units and numbers of order one.
 
-    kappa has one mean and one deviation for all cells. A velocity has a mean for each edge and one deviation for all:
-    the squared error of normalised velocities is, up to a factor, that of the velocities.
+    kappa, or its logarithm, has one mean and one deviation for all cells. A velocity has a mean for each edge and one
+    deviation for all: the squared error of normalised velocities is, up to a factor, that of the velocities.
     """
 
     kappa_mean: Tensor
     kappa_std: Tensor
     velocity_mean: Tensor
     velocity_std: Tensor
+    kappa_log: Tensor
+    """1 if the mean and deviation are those of log kappa, else 0."""
 
     @classmethod
     def of(cls, kappa: Tensor, velocity: Tensor) -> "Normalisation":
-        """The one that standardises these fields (samples, ny, nx) and velocities (samples, edges)."""
-        mean = velocity.mean(0)
-        return cls(kappa.mean(), _deviation(kappa - kappa.mean()), mean, _deviation(velocity - mean))
+        """The one that standardises these fields (samples, ny, nx) and velocities (samples, edges).
+
+        It takes logarithms where these are far more symmetric than the values, as for lognormal fields, where a few
+        large ones would hide the others.
+        """
+        log = abs(_skewness(kappa.log())) < 0.5 * abs(_skewness(kappa))
+        kappa, mean = kappa.log() if log else kappa, velocity.mean(0)
+        flag = torch.tensor(float(log))
+        return cls(kappa.mean(), _deviation(kappa - kappa.mean()), mean, _deviation(velocity - mean), flag)
 
     @classmethod
     def identity(cls, grid: Grid) -> "Normalisation":
         """The one that changes nothing, to be filled from a file."""
-        return cls(torch.zeros(()), torch.ones(()), torch.zeros(grid.edges), torch.ones(()))
+        return cls(torch.zeros(()), torch.ones(()), torch.zeros(grid.edges), torch.ones(()), torch.zeros(()))
 
     def encode_kappa(self, kappa: Tensor) -> Tensor:
         """Normalised permeability with a channel dimension, (..., 1, ny, nx)."""
-        return ((kappa - self.kappa_mean) / self.kappa_std).unsqueeze(-3)
+        values = kappa.log() if self.kappa_log else kappa
+        return ((values - self.kappa_mean) / self.kappa_std).unsqueeze(-3)
 
     def encode_velocity(self, velocity: Tensor) -> Tensor:
         """Normalised velocity."""
@@ -102,3 +111,9 @@ def _deviation(centred: Tensor) -> Tensor:
     """Root mean square; 1 for a constant, which then maps to zero."""
     deviation = centred.square().mean().sqrt()
     return torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+
+
+def _skewness(values: Tensor) -> float:
+    """Third moment of the standardised values."""
+    centred = values - values.mean()
+    return float((centred / _deviation(centred)).pow(3).mean())

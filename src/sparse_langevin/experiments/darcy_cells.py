@@ -108,6 +108,9 @@ FIELDS: dict[Study, tuple[Field, ...]] = {
 EPOCHS: dict[Study, tuple[int, int]] = {"kle": (60, 75), "channels": (40, 50)}
 SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.3, 0.5, 0.7)}
 KEPT = "kle32-psgld-sa-70-seed0"  # the cell whose posterior samples are kept
+# How a run can differ from what `train` does by default with the paper's network.
+Variant = Literal["", "local", "printed"]
+LOCAL = "sparse_langevin.darcy.network:LocalEncoderDecoder"
 
 
 @dataclass(frozen=True)
@@ -127,13 +130,13 @@ class Cell:
         if self.label:
             return self.label
         share = f"-{self.settings.sparsity:.0%}".rstrip("%") if self.settings.sparsity else ""
-        printed = "-printed" if self.printed else ""
-        return f"{self.field.name}-{self.settings.method}{share}{printed}-seed{self.settings.seed}"
+        suffix = f"-{self.variant}" if self.variant else ""
+        return f"{self.field.name}-{self.settings.method}{share}{suffix}-seed{self.settings.seed}"
 
     @property
-    def printed(self) -> bool:
-        """Whether it runs the paper's own algorithm."""
-        return as_printed(self.settings.method, self.settings.momentum)
+    def variant(self) -> Variant:
+        """Whether it runs the paper's own algorithm, or another network."""
+        return variant_of(self.settings)
 
     @property
     def paper(self) -> tuple[float, float] | None:
@@ -147,7 +150,7 @@ def cells(study: Study, scale: Scale, only: Sequence[str] = ()) -> list[Cell]:
     everything = [replace(c, keep=c.name == KEPT) for c in everything]
     if scale == "small":
         everything = [replace(c, settings=shortened(c.settings)) for c in everything if c.settings.seed == 0]
-    return sorted(named(everything, only), key=lambda c: (c.printed, c.settings.seed, c.field.extra))
+    return sorted(named(everything, only), key=lambda c: (c.variant == "printed", c.settings.seed, c.field.extra))
 
 
 def named(everything: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
@@ -160,25 +163,30 @@ def named(everything: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
 
 
 def _runs(study: Study, place: Field) -> list[Settings]:
-    """The settings of one row of the table, and of the paper's own algorithms; `KLE32` has three seeds."""
+    """The settings of one row of the table, and beside them; `KLE32` has three seeds."""
+    epochs, adam_epochs = EPOCHS[study]
     if place.extra:
         chosen = [("psgld-sa", 0.7), ("psgld", 0.0), ("sgld-sa", 0.7)]
     else:
         pairs = [(m, s) for s in reversed(SPARSITIES[study]) for m in ("psgld-sa", "sgld-sa")]
         chosen = [*pairs, ("psgld", 0.0), ("sgld", 0.0)]
-    epochs, adam_epochs = EPOCHS[study]
-    runs = [Settings.of(m, sparsity=s, epochs=epochs) for m, s in chosen]
-    if not place.extra:
-        runs += [Settings.of("adam", sparsity=s, epochs=adam_epochs) for s in (0.0, 0.7)]
+    samplers = [Settings.of(m, sparsity=s, epochs=epochs) for m, s in chosen]
+    adam = [Settings.of("adam", sparsity=s, epochs=adam_epochs) for s in (0.0, 0.7)]
+    if place.extra:
+        return samplers
+    if study == "channels":
+        local = [s for s in (*samplers, *adam) if s.method in ("psgld-sa", "psgld") or s.sparsity == 0.7]
+        return [*samplers, *adam, *(replace(s, network=LOCAL) for s in local)]
     seeds = range(3) if place.name == "kle32" else range(1)
-    every = [replace(settings, seed=seed) for seed in seeds for settings in runs]
     printed = [Settings.of(m, sparsity=s, epochs=epochs, momentum=0.0) for m, s in chosen]
-    return every if place.extra else every + printed
+    return [*(replace(s, seed=seed) for seed in seeds for s in (*samplers, *adam)), *printed]
 
 
-def as_printed(method: str, momentum: float) -> bool:
-    """Whether a run is the paper's algorithm where the default of `train` is another one."""
-    return bool(Settings.of(method).momentum) and not momentum
+def variant_of(settings: Settings) -> Variant:
+    """What sets a run apart from the default of `train`."""
+    if settings.network == LOCAL:
+        return "local"
+    return "printed" if Settings.of(settings.method).momentum and not settings.momentum else ""
 
 
 def shortened(settings: Settings) -> Settings:

@@ -7,10 +7,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER, SPARSITIES, Field, Study, as_printed
+from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER, SPARSITIES, Field, Study, Variant, variant_of
 from sparse_langevin.experiments.darcy_study import CURVES, FIGURES, read, records
 from sparse_langevin.files import write_atomically
 from sparse_langevin.report import Cell, Picture, Section, Table, number, png, render
+from sparse_langevin.surrogates.settings import Settings
 
 COLOURS = {
     "psgld-sa": "tab:blue",
@@ -19,6 +20,7 @@ COLOURS = {
     "sgld": "tab:red",
     "adam": "black",
 }
+VARIANTS: dict[Variant, str] = {"": "", "local": "local network", "printed": "as printed"}
 STYLES = {0.0: "-", 0.3: ":", 0.5: "--", 0.7: "-."}
 
 
@@ -33,7 +35,7 @@ def publish(study: Study, folder: Path, command: str) -> Path:
         mine = [r for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
         if not mine:
             continue
-        mine.sort(key=lambda r: (Column.of(r).printed, order.index((r["method"], r["sparsity"])), r["seed"]))
+        mine.sort(key=lambda r: (Column.of(r).variant, order.index((r["method"], r["sparsity"])), r["seed"]))
         picture = Picture(png(curves_figure(field, mine, curves)), f"Learning curves on test data: {field.title}.")
         write_atomically(folder / FIGURES / f"curves-{field.name}.png", picture.png)
         pictures = [picture, *_predictions(folder, mine)]
@@ -52,27 +54,23 @@ class Column:
 
     method: str
     sparsity: float = 0.0
-    printed: bool = False
-    """Whether the algorithm is the paper's, where ours is another one."""
+    variant: Variant = ""
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Column":
         """The column that a record belongs to."""
-        return cls(record["method"], record["sparsity"], as_printed(record["method"], record.get("momentum", 0.0)))
+        return cls(record["method"], record["sparsity"], variant_of(Settings.from_json(record["settings"])))
 
     def __str__(self) -> str:
         name = "Adam" if self.method == "adam" else self.method.upper()
         share = f" {self.sparsity:.0%}" if self.sparsity else ""
-        return f"{name}{share}{' as printed' if self.printed else ''}"
-
-
-PRUNED_ADAM = Column("adam", 0.7)
+        return f"{name}{share} {VARIANTS[self.variant]}".strip()
 
 
 def columns(study: Study) -> list[Column]:
     """The columns of the paper's table, and the baselines."""
     pairs = [Column(method, share) for share in SPARSITIES[study] for method in ("psgld-sa", "sgld-sa")]
-    return [Column("psgld"), Column("sgld"), *pairs, Column("adam"), PRUNED_ADAM]
+    return [Column("psgld"), Column("sgld"), *pairs, Column("adam"), Column("adam", 0.7)]
 
 
 def mean_e1(found: Sequence[dict[str, Any]], field: str, column: Column, measure: str = "e1") -> float | None:
@@ -82,16 +80,18 @@ def mean_e1(found: Sequence[dict[str, Any]], field: str, column: Column, measure
 
 
 def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
-    """One row a field, ours above the paper's, and its own algorithms, where they ran, between them."""
+    """One row a field, ours above the paper's, and variants, where they ran, between them."""
     wanted = columns(study)
     rows: list[list[Cell | str]] = []
     for field in FIELDS[study]:
         base = [r["baseline_e1"] for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
-        ours = [_errors(_pick(found, field.name, column)) for column in wanted]
-        rows.append([f"{field.name}, ours", *ours, number(base[0], 1) if base else ""])
+        for variant, words in VARIANTS.items():
+            ours = [_errors(_pick(found, field.name, replace(column, variant=variant))) for column in wanted]
+            if not variant:
+                rows.append([f"{field.name}, ours", *ours, number(base[0], 1) if base else ""])
+            elif any(ours):
+                rows.append([f"ours, {words}", *ours, ""])
         if not field.extra:
-            own = [_errors(_pick(found, field.name, replace(column, printed=True))) for column in wanted]
-            rows.append(["ours, as printed", *own, ""])
             paper = [PAPER.get((field.name, column.method, column.sparsity)) for column in wanted]
             cells = [Cell("{:.2f} / {:.2f}".format(*pair) if pair else "", "quiet") for pair in paper]
             rows.append([Cell("the paper", "quiet"), *cells, ""])
@@ -105,9 +105,9 @@ def claims_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
     for field in FIELDS[study]:
         pairs = [
             (text, mean_e1(found, field.name, left, measure), mean_e1(found, field.name, right), factor)
-            for text, left, right, factor, measure in _claims(study, field)
+            for text, left, right, factor, measure in _claims(study)
         ]
-        for column in (replace(c, printed=printed) for printed in (False, True) for c in columns(study)):
+        for column in (replace(c, variant=variant) for variant in VARIANTS for c in columns(study)):
             paper = PAPER.get((field.name, column.method, column.sparsity))
             if column.method == "psgld-sa" and paper:
                 text = f"{column} below the paper's PSGLD-SA"
@@ -130,7 +130,8 @@ def curves_figure(field: Field, mine: Sequence[dict[str, Any]], curves: dict[str
         column = Column.of(record)
         line = axis.plot([p[0] for p in curve], [p[1] for p in curve], label=str(column), color=COLOURS[column.method])
         line[0].set_linestyle(STYLES.get(column.sparsity, "-"))  # type: ignore[arg-type]
-        line[0].set_linewidth(0.7 if column.printed else 1.5)
+        line[0].set_linewidth(0.7 if column.variant == "printed" else 1.5)
+        line[0].set_alpha(0.4 if column.variant == "local" else 1.0)
     axis.axhline(mine[0]["baseline_e1"], color="grey", linewidth=0.8, label="training mean")
     axis.set(xlabel="epoch", ylabel="e1 on test data in percent", yscale="log", title=field.title)
     axis.grid(alpha=0.3, which="both")
@@ -138,22 +139,20 @@ def curves_figure(field: Field, mine: Sequence[dict[str, Any]], curves: dict[str
     return figure
 
 
-def _claims(study: Study, field: Field) -> list[tuple[str, Column, Column, float, str]]:
+def _claims(study: Study) -> list[tuple[str, Column, Column, float, str]]:
     """Pairs of cells, how large the first may be as a multiple of the second, and in which measure."""
     claims = []
-    for printed in (False,) if field.extra else (False, True):
-        dense = Column("psgld", printed=printed)
-        for share in (0.7,) if field.extra else SPARSITIES[study]:
-            sa, plain = Column("psgld-sa", share, printed), Column("sgld-sa", share, printed)
+    for variant in VARIANTS:
+        dense, sgld = Column("psgld", variant=variant), Column("sgld", variant=variant)
+        for share in SPARSITIES[study]:
+            sa, plain = Column("psgld-sa", share, variant), Column("sgld-sa", share, variant)
             claims.append((f"{sa} no worse than {dense}, within 5 %", sa, dense, 1.05, "e1"))
             claims.append((f"{sa} at most half of {plain}", sa, plain, 0.5, "e1"))
-        if not field.extra:
-            sgld = Column("sgld", printed=printed)
-            claims.append((f"{dense} at most half of {sgld}", dense, sgld, 0.5, "e1"))
-            ours = Column("psgld-sa", 0.7, printed)
-            for measure, part in (("e1", ""), ("e1_last", ", last sample alone,")):
-                text = f"{ours}{part} no worse than Adam with pruning to 70 %"
-                claims.append((text, ours, PRUNED_ADAM, 1.0, measure))
+        claims.append((f"{dense} at most half of {sgld}", dense, sgld, 0.5, "e1"))
+        ours, adam = Column("psgld-sa", 0.7, variant), Column("adam", 0.7, "" if variant == "printed" else variant)
+        for measure, part in (("e1", ""), ("e1_last", ", last sample alone,")):
+            text = f"{ours}{part} no worse than Adam with pruning to 70 %"
+            claims.append((text, ours, adam, 1.0, measure))
     return claims
 
 

@@ -242,6 +242,8 @@ def _inclusion_pictures(judged: Sequence[Judged]) -> list[Picture]:
 def _settings_table(judged: Sequence[Judged]) -> Table:
     names = list(judged[0].run.settings.as_json())
     rows = [(name, *(str(one.run.settings.as_json()[name]) for one in judged)) for name in names]
+    logs = [bool(one.run.surrogate().normalisation.kappa_log) for one in judged]
+    rows.append(("input", *("logarithm of the permeability" if log else "permeability" for log in logs)))
     return Table(("setting", *(one.run.path.name for one in judged)), rows)
 
 

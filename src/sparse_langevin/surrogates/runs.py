@@ -36,7 +36,7 @@ from sparse_langevin.runs import Record
 from sparse_langevin.surrogates.settings import Settings, make_network
 
 RUN, RESULT, MODEL, SAMPLES, CHAIN = "run.json", "result.json", "model.safetensors", "samples", "chain-"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
