@@ -36,6 +36,7 @@ def test_opens_without_a_fault(finished, tmp_path):
     page = (tmp_path / "report.html").read_text()
     (tmp_path / "checked.html").write_text(page.replace("</body>", CHECK + "</body>"))
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,900", "--dump-dom"]
     result = subprocess.run([*command, f"file://{tmp_path / 'checked.html'}"], capture_output=True, timeout=120)
     found = json.loads(
