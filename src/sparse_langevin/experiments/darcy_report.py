@@ -66,7 +66,8 @@ class Column:
     def __str__(self) -> str:
         name = "Adam" if self.method == "adam" else self.method.upper()
         share = f" {self.sparsity:.0%}" if self.sparsity else ""
-        return f"{name}{share} {VARIANTS[self.variant]}".strip()
+        variant = f" ({VARIANTS[self.variant]})" if self.variant else ""
+        return f"{name}{share}{variant}"
 
 
 def columns(study: Study) -> list[Column]:
@@ -82,22 +83,19 @@ def mean_e1(found: Sequence[dict[str, Any]], field: str, column: Column, measure
 
 
 def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
-    """One row a field, ours above the paper's, and variants, where they ran, between them."""
-    wanted = columns(study)
+    """One row a method: ours, the variants that ran, and the paper's."""
+    shown = [variant for variant in VARIANTS if any(Column.of(r).variant == variant for r in found)]
     rows: list[list[Cell | str]] = []
     for field in FIELDS[study]:
-        base = [r["baseline_e1"] for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
-        for variant, words in VARIANTS.items():
-            ours = [_errors(_pick(found, field.name, replace(column, variant=variant))) for column in wanted]
-            if not variant:
-                rows.append([f"{field.name}, ours", *ours, number(base[0], 1) if base else ""])
-            elif any(ours):
-                rows.append([f"ours, {words}", *ours, ""])
-        if not field.extra:
-            paper = [PAPER.get((field.name, column.method, column.sparsity)) for column in wanted]
-            cells = [Cell("{:.2f} / {:.2f}".format(*pair) if pair else "", "quiet") for pair in paper]
-            rows.append([Cell("the paper", "quiet"), *cells, ""])
-    names = ["", *map(str, wanted), "training mean"]
+        for column in columns(study):
+            ours = [_errors(_pick(found, field.name, replace(column, variant=variant))) for variant in shown]
+            if any(ours):
+                paper = Cell(_pair(PAPER.get((field.name, column.method, column.sparsity))), "quiet")
+                rows.append([f"{field.name} {column}", *ours, paper])
+        if base := next((r for r in found if r["field"]["name"] == field.name and r["e1"] is not None), None):
+            mean = Cell(_pair((base["baseline_e1"], base["baseline_e2"])), "quiet")
+            rows.append([Cell(f"{field.name} training mean", "quiet"), mean, *([""] * len(shown))])
+    names = ["", *(VARIANTS[variant] or "ours" for variant in shown), "the paper"]
     return Table(names, rows, "e1 / e2 in percent, means over the test set (and seeds). Empty: not run.")
 
 
@@ -166,9 +164,13 @@ def _errors(mine: Sequence[dict[str, Any]]) -> str:
     """Means of e1 and e2 over seeds, with the range of e1 when there are several."""
     if not mine or any(r["e1"] is None for r in mine):
         return "diverged" if mine else ""
-    first, second = (sum(r[name] for r in mine) / len(mine) for name in ("e1", "e2"))
+    means = sum(r["e1"] for r in mine) / len(mine), sum(r["e2"] for r in mine) / len(mine)
     spread = f" ({min(r['e1'] for r in mine):.2f}–{max(r['e1'] for r in mine):.2f})" if len(mine) > 1 else ""  # noqa: RUF001
-    return f"{first:.2f} / {second:.2f}{spread}"
+    return _pair(means) + spread
+
+
+def _pair(errors: tuple[float, float] | None) -> str:
+    return "{:.2f} / {:.2f}".format(*errors) if errors else ""
 
 
 def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
@@ -220,8 +222,7 @@ _LEAD = (
     "for SGLD with momentum was seen in a run of this table, and 0.5 then tried on validation data. Errors of the four "
     "samplers are those of the mean over the posterior samples that the run has kept.",
     "The paper gives neither its constant kappa_0, nor the contrast of its channels, nor its activation: its errors "
-    "and ours are not about the same fields. The last column, the error of always answering the training mean, says "
-    "how hard ours are.",
+    "and ours are not about the same fields. The error of always answering the training mean says how hard ours are.",
 )
 _EXPLAINED: dict[Variant, str] = {
     "": "The four samplers run as 'train' does it: with momentum, PSGLD and PSGLD-SA also with noise from the middle "
