@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER
-from sparse_langevin.experiments.darcy_report import VARIANTS, Column, columns, mean_e1
+from sparse_langevin.experiments.darcy_report import VARIANTS, Algorithm, algorithms, mean_e1
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,27 +37,27 @@ def test_the_table_of_errors_is_made_of_the_records():
 
 
 def error_table():
-    """e1 of every finished cell, one row a method, one column a field."""
+    """e1 of every finished cell, one row a method, one algorithm a field."""
     fields = {field.name: study for study, group in FIELDS.items() for field in group}
     records = [r for s in FIELDS for r in json.loads((ROOT / "results" / s / "table.json").read_text())]
     shown = [name for name in fields if any(r["field"]["name"] == name for r in records)]
-    rows = [(column, variant, "e1") for variant in VARIANTS for column in columns("channels")]
-    rows.append((Column("psgld-sa", 0.7), "", "e1_last"))
+    rows = [(algorithm, variant, "e1") for variant in VARIANTS for algorithm in algorithms("channels")]
+    rows.append((Algorithm("psgld-sa", 0.7), "", "e1_last"))
     yield f"| e1 %, in brackets the paper's | {' | '.join(shown)} |"
     yield "|---" * (len(shown) + 1) + "|"
     means = [next(r["baseline_e1"] for r in records if r["e1"] and r["field"]["name"] == name) for name in shown]
     yield f"| training mean | {' | '.join(f'{mean:.1f}' for mean in means)} |"
     for plain, variant, measure in rows:
-        column = replace(plain, variant=variant)
+        algorithm = replace(plain, variant=variant)
         cells = []
         for name in shown:
-            e1 = mean_e1(records, name, column, measure)
-            ran = any(r["field"]["name"] == name and Column.of(r) == column for r in records)
+            e1 = mean_e1(records, name, algorithm, measure)
+            ran = any(r["field"]["name"] == name and Algorithm.of(r) == algorithm for r in records)
             text = f"{e1:.2f}" if e1 is not None else "diverged" * ran
-            paper = PAPER.get((name, column.method, column.sparsity))
+            paper = PAPER.get((name, algorithm.method, algorithm.sparsity))
             cells.append(f"{text} ({paper[0]:.2f})" if text and paper and not variant and measure == "e1" else text)
         if any(cells):
-            yield f"| {column}{' (last sample alone)' * (measure == 'e1_last')} | {' | '.join(cells)} |"
+            yield f"| {algorithm}{' (last sample alone)' * (measure == 'e1_last')} | {' | '.join(cells)} |"
 
 
 def test_darcy_page():

@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from sparse_langevin.darcy import EncoderDecoder, Grid, LocalEncoderDecoder, Normalisation, Surrogate
+from sparse_langevin.darcy import (
+    DarcyEncoderDecoder,
+    EncoderDecoder,
+    Grid,
+    Normalisation,
+    Recipe,
+    Surrogate,
+    generate,
+    mass_residual,
+)
 
 
 def test_size_at_fifty_by_fifty():
@@ -13,14 +23,14 @@ def test_size_at_fifty_by_fifty():
     assert sum(parameters[name].numel() for name in EncoderDecoder.SPARSE) == 6_102_320
 
 
-@pytest.mark.parametrize("network", [EncoderDecoder, LocalEncoderDecoder])
+@pytest.mark.parametrize("network", [EncoderDecoder, DarcyEncoderDecoder])
 @pytest.mark.parametrize("grid", [Grid(25, 25), Grid(12, 7), Grid(1, 1)])
 def test_any_grid(grid, network):
     made = network(grid, channels=(4, 4, 4, 4), hidden=20)
     assert made(torch.zeros(3, 1, *grid.shape)).shape == (3, grid.edges)
 
 
-def test_local_network_can_be_darcys_law():
+def test_the_network_can_be_darcys_law():
     """With the right two additions it answers permeability times gradient, normalised, whatever the gradient."""
     grid, rng = Grid(4, 3), np.random.default_rng(0)
     kappa = rng.uniform(1, 3, (20, *grid.shape))
@@ -29,7 +39,8 @@ def test_local_network_can_be_darcys_law():
         total[:, edges] += kappa.reshape(20, -1)[:, [cell]]
         count[edges] += 1
     beside, usual = total / count, rng.standard_normal(grid.edges)
-    network = LocalEncoderDecoder(grid, channels=(2, 2, 2, 2), hidden=5).double()
+    network = DarcyEncoderDecoder(grid, channels=(2, 2, 2, 2), hidden=5).double()
+    network.conserve = nn.Identity()
     scales = (kappa.mean(), kappa.std(), kappa.mean() * usual, 0.7, 0.0)
     maps = Normalisation(*(torch.tensor(value, dtype=torch.float64) for value in scales))
     with torch.no_grad():
@@ -39,6 +50,23 @@ def test_local_network_can_be_darcys_law():
         network.direct.copy_(torch.from_numpy(kappa.std() * usual / 0.7))
         velocity = maps.decode_velocity(network(inputs)).numpy()
     np.testing.assert_allclose(velocity, beside * gradient, rtol=1e-10)
+
+
+def test_its_answers_conserve_mass(tmp_path):
+    """With any weights: the divergence and the flow through closed sides are those of the training data."""
+    data = generate(Recipe("kle", 12, Grid(8, 6), {"terms": 4}, source=2.5), tmp_path / "data", workers=0)
+    kappa, velocity = (torch.from_numpy(data.array(name)) for name in ("kappa", "velocity"))
+    maps = Normalisation.of(kappa, velocity)
+    network = DarcyEncoderDecoder(data.grid, channels=(2, 2, 2, 2), hidden=5)
+    with torch.no_grad():
+        network.direct.copy_(torch.randn(data.grid.edges))
+    predicted = Surrogate(network, data.grid, maps).predict(kappa[:3])
+    assert float(mass_residual(data.grid, predicted, 2.5).max()) < 1e-3
+    _, y = data.grid.split(predicted)
+    assert float(y[:, [0, -1]].abs().max()) < 1e-6
+    network.check_targets(maps.encode_velocity(velocity).float())
+    with pytest.raises(ValueError, match=r"differ in their sources .* of their variance is out of reach"):
+        network.check_targets(torch.randn(12, data.grid.edges))
 
 
 def test_surrogate_takes_and_gives_physical_units():

@@ -43,7 +43,7 @@ def test_logarithms_where_they_are_more_symmetric():
     generator = torch.Generator().manual_seed(0)
     gaussian = torch.randn(50, 4, 4, generator=generator, dtype=torch.float64)
     velocity, facies = torch.randn(50, 40), torch.where(gaussian > 1, 5.0, 1.0).double()
-    for kappa, log in ((8 + gaussian, 0), (facies, 0), (torch.exp(gaussian), 1), (torch.exp(0.2 * gaussian), 1)):
+    for kappa, log in ((8 + gaussian, 0), (facies, 0), (torch.exp(gaussian), 1), (torch.exp(0.2 * gaussian), 0)):
         maps = Normalisation.of(kappa, velocity)
         assert maps.kappa_log == log
         encoded = maps.encode_kappa(kappa)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sparse_langevin.darcy import EncoderDecoder, Grid, LocalEncoderDecoder
+from sparse_langevin.darcy import DarcyEncoderDecoder, EncoderDecoder, Grid
 from sparse_langevin.deploy import export_onnx, onnx_file, sparsify
 
 pytest.importorskip("onnx")
@@ -15,7 +15,7 @@ pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
-@pytest.fixture(scope="module", params=[EncoderDecoder, LocalEncoderDecoder])
+@pytest.fixture(scope="module", params=[EncoderDecoder, DarcyEncoderDecoder])
 def exported(request, tmp_path_factory):
     torch.manual_seed(0)
     model = request.param(Grid(7, 6), hidden=30)

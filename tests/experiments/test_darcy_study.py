@@ -10,7 +10,7 @@ from PIL import Image
 
 from sparse_langevin.darcy import generate
 from sparse_langevin.experiments import darcy_cells, darcy_search, darcy_study
-from sparse_langevin.experiments.darcy_cells import FIELDS, LOCAL, PAPER, Field, cells
+from sparse_langevin.experiments.darcy_cells import DARCY, FIELDS, PAPER, Field, cells
 from sparse_langevin.experiments.darcy_report import claims_table, main_table, publish
 from sparse_langevin.experiments.darcy_search import VARIATIONS, search_cells, search_table
 from sparse_langevin.files import locked
@@ -50,9 +50,9 @@ def test_every_cell_of_the_papers_tables_is_there():
             if not field.extra:
                 assert {(field.name, "adam", 0.0), (field.name, "adam", 0.7)} <= there
     names = [c.name for c in cells("kle", "paper")]
-    assert len(names) == len(set(names)) == (3 * 8 + 6) + 2 * (8 + 6) + 2 * 3
-    assert len(cells("channels", "paper")) == (10 + 6) + 2 * 3 + 2
-    assert len(cells("kle", "small")) == 3 * (8 + 6) + 2 * 3
+    assert len(names) == len(set(names)) == (3 * 8 + 1 + 6) + 2 * (8 + 1 + 6) + 2 * 3
+    assert len(cells("channels", "paper")) == (10 + 5) + 2 * 3 + 2
+    assert len(cells("kle", "small")) == 3 * (8 + 1 + 6) + 2 * 3
 
 
 def test_unknown_cells_are_refused():
@@ -153,7 +153,7 @@ def test_the_command(study, place, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         darcy_cells,
         "shortened",
-        lambda s: replace(s, epochs=2, samples=2, network=s.network if s.network == LOCAL else NETWORK),
+        lambda s: replace(s, epochs=2, samples=2, network=s.network if s.network == DARCY else NETWORK),
     )
     Image.fromarray(np.random.default_rng(0).integers(0, 2, (60, 60), dtype=np.uint8) * 255).save(tmp_path / "f.png")
     out = tmp_path / "out"
@@ -224,15 +224,15 @@ def test_claims_are_judged_from_the_records():
     assert errors["kle32 PSGLD-SA 70%"] == ["0.73 / 0.36", "0.50 / 0.25", "0.58 / 0.51"]
     assert errors["kle32 Adam 70%"] == ["0.73 / 0.36", "", ""] and "kle32 Adam" not in errors
     assert errors["kle32 training mean"][0] == "16.00 / 17.00"
-    local = [
-        record("channels", "psgld-sa", 0.7, 1.5, network=LOCAL),
-        record("channels", "adam", 0.7, 2.0, network=LOCAL),
+    again = [
+        record("channels", "psgld-sa", 0.7, 1.5, network=DARCY),
+        record("channels", "adam", 0.7, 2.0, network=DARCY),
     ]
-    (row,) = [row for row in claims_table("channels", local).cells() if "Adam" in row[1].text]
+    (row,) = [row for row in claims_table("channels", again).cells() if "Adam" in row[1].text]
     assert (
-        row[1].text == "PSGLD-SA 70% (local network) no worse than Adam with pruning to 70 %" and row[4].text == "0.75"
+        row[1].text == "PSGLD-SA 70% (Darcy network) no worse than Adam with pruning to 70 %" and row[4].text == "0.75"
     )
-    assert main_table("channels", local).columns == ["", "local network", "the paper"]
+    assert main_table("channels", again).columns == ["", "Darcy network", "the paper"]
 
 
 def test_a_damaged_table_is_named(tmp_path):

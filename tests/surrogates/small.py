@@ -24,6 +24,11 @@ class Dropped(Small):
         self.layers[2] = nn.Sequential(nn.Tanh(), nn.Dropout(0.2))
 
 
+class Scalar(Small):
+    def forward(self, kappa):
+        return self.layers(kappa).mean(1, keepdim=True)
+
+
 def not_a_network(grid):
     return grid
 

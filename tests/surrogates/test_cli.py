@@ -3,9 +3,11 @@
 import re
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sparse_langevin.checkpoint import checkpoints
 from sparse_langevin.cli import main
@@ -204,8 +206,13 @@ def test_what_an_extra_is_for(finished, tmp_path, monkeypatch, capsys):
 
 
 def test_export_ships_the_last_sample(data, finished, tmp_path, monkeypatch, capsys):
+    onnxruntime = pytest.importorskip("onnxruntime")
     text = call("export", finished.path, "--out", tmp_path / "small", "--onnx")
-    assert "of the" in text and (tmp_path / "small" / "network.onnx").exists()
+    session = onnxruntime.InferenceSession(tmp_path / "small" / "network.onnx")
+    kappa = np.random.default_rng(0).uniform(3, 9, (5, 6, 8)).astype(np.float32)
+    (velocity,) = session.run(None, {"input": kappa})  # physical units at both ends
+    expected = finished.surrogate().predict(torch.from_numpy(kappa)).numpy()
+    np.testing.assert_allclose(velocity, expected, rtol=1e-4, atol=1e-4)
     assert float(re.search(r"ONNX Runtime differs from torch by at most (\S+)", text).group(1)) < 1e-5
     np.save(tmp_path / "kappa.npy", data.array("kappa", "test"))
     call("export", finished.path, "--out", tmp_path / "exact", "--values", "packed")
@@ -220,6 +227,35 @@ def test_export_ships_the_last_sample(data, finished, tmp_path, monkeypatch, cap
     np.testing.assert_allclose(small, last, rtol=1e-3, atol=1e-3)
     assert np.abs(small - last).max() > 1e-6
     assert "it exists" in refused(monkeypatch, capsys, "export", finished.path, "--out", tmp_path / "small")
+    call("export", finished.path, "--out", tmp_path / "small", "--force")
+    assert not (tmp_path / "small" / "network.onnx").exists()  # it might be that of another network
     (tmp_path / "small" / "manifest.json").write_text("{}")
     predict = ["predict", tmp_path / "small", "--input", tmp_path / "kappa.npy", "--out", tmp_path / "c.npz"]
     assert "is damaged" in refused(monkeypatch, capsys, *predict)
+
+
+def test_recalibration_without_samples(data, tmp_path, monkeypatch, capsys):
+    call("train", "--data", data.folder, "--run", tmp_path / "run", "--method", "adam", "--validation", 0.3, *SHORT)
+    np.save(tmp_path / "kappa.npy", data.array("kappa", "test"))
+    predict = ["predict", tmp_path / "run", "--input", tmp_path / "kappa.npy", "--out", tmp_path / "out.npz"]
+    assert "has kept no posterior samples" in refused(monkeypatch, capsys, *predict, "--recalibrated")
+
+
+def test_what_is_refused_before_a_run_begins(data, tmp_path, monkeypatch, capsys):
+    train = ["train", "--data", data.folder, "--run", tmp_path / "run", *SHORT]
+    assert "of 30 training samples is none" in refused(monkeypatch, capsys, *train, "--validation", 0.01)
+    wide = NETWORK.replace("Small", "Scalar")
+    for method in ("adam", "psgld"):
+        text = refused(monkeypatch, capsys, *train[:-1], wide, "--method", method)
+        assert "gives outputs of shape (1, 1) for one field: it must be (1, 110)" in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_data_set_when_the_runs_own_is_gone(tmp_path):
+    recipe = Recipe("kle", 20, Grid(8, 6), {"terms": 4, "kappa_0": 6.0}, test_share=0.25)
+    mine = generate(recipe, tmp_path / "mine", workers=0)
+    call("train", "--data", mine.folder, "--run", tmp_path / "run", "--validation", 0.3, "--burn-in", 0.5, *SHORT)
+    mine.folder.rename(tmp_path / "gone")
+    other = generate(replace(recipe, seed=1), tmp_path / "other", workers=0)
+    text = " ".join(call("evaluate", tmp_path / "run", "--data", other.folder).split())
+    assert "as it is" in text and "warning: error bars are not recalibrated: the data set of the run" in text

@@ -13,7 +13,7 @@ from sparse_langevin.darcy.vtk import write_vti
 from sparse_langevin.lazy import lazily
 
 if TYPE_CHECKING:
-    from sparse_langevin.darcy.network import EncoderDecoder, LocalEncoderDecoder, Surrogate
+    from sparse_langevin.darcy.network import DarcyEncoderDecoder, EncoderDecoder, Surrogate
     from sparse_langevin.darcy.tensors import DarcyDataset, Normalisation
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
     "Channels",
     "DarcyData",
     "DarcyDataset",
+    "DarcyEncoderDecoder",
     "Dirichlet",
     "EncoderDecoder",
     "Grid",
     "ImageCrops",
-    "LocalEncoderDecoder",
     "Neumann",
     "Normalisation",
     "Recipe",
@@ -47,7 +47,7 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "network": ("EncoderDecoder", "LocalEncoderDecoder", "Surrogate"),
+        "network": ("DarcyEncoderDecoder", "EncoderDecoder", "Surrogate"),
         "tensors": ("DarcyDataset", "Normalisation"),
     },
 )

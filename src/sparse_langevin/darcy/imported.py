@@ -13,7 +13,7 @@ import numpy as np
 
 from sparse_langevin.darcy.errors import mass_residual
 from sparse_langevin.darcy.grid import Array, Grid
-from sparse_langevin.darcy.solver import Solution, check_permeability
+from sparse_langevin.darcy.solver import Solution, check_permeabilities
 
 NAMES = ("kappa", "velocity", "pressure")
 
@@ -29,11 +29,7 @@ class ImportedArrays:
 
     def __post_init__(self) -> None:
         samples = len(self.kappa)
-        for index, field in enumerate(self.kappa):
-            try:
-                check_permeability(field, self.grid)
-            except ValueError as error:
-                raise ValueError(f"sample {index}: {error}") from error
+        check_permeabilities(self.kappa, self.grid)
         if self.pressure is not None and self.velocity is None:
             raise ValueError("pressure without velocity: bring both, or kappa alone to have the flow solved")
         shapes = {"velocity": (samples, self.grid.edges), "pressure": (samples, *self.grid.shape)}

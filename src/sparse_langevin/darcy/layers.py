@@ -42,10 +42,16 @@ def _ours(x: Tensor) -> bool:
 
 
 class _Halving(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
         rows = x[..., ::2, :] + x[..., 1::2, :]
         return (rows[..., ::2] + rows[..., 1::2]).mul_(0.25)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Nothing to keep."""
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -55,10 +61,15 @@ class _Halving(torch.autograd.Function):
 
 
 class _InputConvolution(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
+    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return functional.conv2d(x, weight, bias, padding=1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:

@@ -302,6 +302,15 @@ def _field(value: float | ArrayLike, grid: Grid, name: str) -> Array:
     return np.broadcast_to(data, grid.shape).copy()
 
 
+def check_permeabilities(kappa: Iterable[ArrayLike], grid: Grid) -> None:
+    """Raise if one of several permeability fields does not fit the grid or is not positive, and say which."""
+    for index, field in enumerate(kappa):
+        try:
+            check_permeability(field, grid)
+        except ValueError as error:
+            raise ValueError(f"sample {index}: {error}") from error
+
+
 def check_permeability(kappa: ArrayLike, grid: Grid) -> Array:
     """Return one permeability field as an array, or raise if it does not fit the grid or is not positive."""
     field = np.asarray(kappa, dtype=float)

@@ -30,10 +30,11 @@ class Normalisation:
     def of(cls, kappa: Tensor, velocity: Tensor) -> "Normalisation":
         """The one that standardises these fields (samples, ny, nx) and velocities (samples, edges).
 
-        It takes logarithms where these are far more symmetric than the values, as for lognormal fields, where a few
+        It takes logarithms of skewed values where these are far more symmetric, as for lognormal fields, where a few
         large ones would hide the others.
         """
-        log = abs(_skewness(kappa.log())) < 0.5 * abs(_skewness(kappa))
+        skewness = abs(_skewness(kappa))
+        log = skewness > 1 and abs(_skewness(kappa.log())) < 0.5 * skewness
         kappa, mean = kappa.log() if log else kappa, velocity.mean(0)
         flag = torch.tensor(float(log))
         return cls(kappa.mean(), _deviation(kappa - kappa.mean()), mean, _deviation(velocity - mean), flag)

@@ -109,8 +109,8 @@ EPOCHS: dict[Study, tuple[int, int]] = {"kle": (60, 75), "channels": (40, 50)}
 SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.3, 0.5, 0.7)}
 KEPT = "kle32-psgld-sa-70-seed0"  # the cell whose posterior samples are kept
 # How a run can differ from what `train` does by default with the paper's network.
-Variant = Literal["", "local", "printed"]
-LOCAL = "sparse_langevin.darcy.network:LocalEncoderDecoder"
+Variant = Literal["", "darcy", "printed"]
+DARCY = "sparse_langevin.darcy.network:DarcyEncoderDecoder"
 
 
 @dataclass(frozen=True)
@@ -163,32 +163,31 @@ def named(everything: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
 
 
 def _runs(study: Study, place: Field) -> list[Settings]:
-    """The settings of one row of the table, and beside them; `KLE32` has three seeds."""
+    """The settings of one row of the table, and of what stands beside it; `KLE32` has three seeds."""
     epochs, adam_epochs = EPOCHS[study]
+
+    def run(method: str, share: float, **changes: Any) -> Settings:
+        return Settings.of(method, sparsity=share, epochs=adam_epochs if method == "adam" else epochs, **changes)
+
+    ours = ("psgld-sa", 0.7)
     if place.name == "channels-1-to-10":  # how much harder that is, for both networks
-        one = Settings.of("psgld-sa", sparsity=0.7, epochs=epochs)
-        return [one, replace(one, network=LOCAL)]
+        return [run(*ours), run(*ours, network=DARCY)]
     if place.extra:
-        chosen = [("psgld-sa", 0.7), ("psgld", 0.0), ("sgld-sa", 0.7)]
-    else:
-        pairs = [(m, s) for s in reversed(SPARSITIES[study]) for m in ("psgld-sa", "sgld-sa")]
-        chosen = [*pairs, ("psgld", 0.0), ("sgld", 0.0)]
-    samplers = [Settings.of(m, sparsity=s, epochs=epochs) for m, s in chosen]
-    adam = [Settings.of("adam", sparsity=s, epochs=adam_epochs) for s in (0.0, 0.7)]
-    if place.extra:
-        return samplers
-    if study == "channels":
-        local = [s for s in (*samplers, *adam) if s.method in ("psgld-sa", "psgld") or s.sparsity == 0.7]
-        return [*samplers, *adam, *(replace(s, network=LOCAL) for s in local)]
+        return [run(*ours), run("psgld", 0.0), run("sgld-sa", 0.7)]
+    pairs = [(m, s) for s in reversed(SPARSITIES[study]) for m in ("psgld-sa", "sgld-sa")]
+    samplers = [*pairs, ("psgld", 0.0), ("sgld", 0.0)]
+    everything = [*samplers, ("adam", 0.0), ("adam", 0.7)]
     seeds = range(3) if place.name == "kle32" else range(1)
-    printed = [Settings.of(m, sparsity=s, epochs=epochs, momentum=0.0) for m, s in chosen]
-    return [*(replace(s, seed=seed) for seed in seeds for s in (*samplers, *adam)), *printed]
+    rows = [run(*pair, seed=seed) for seed in seeds for pair in everything]
+    if study == "kle":
+        return [*rows, run(*ours, network=DARCY), *(run(*pair, momentum=0.0) for pair in samplers)]
+    return [*rows, *(run(m, s, network=DARCY) for m, s in everything if m == "psgld-sa" or s == 0.7)]
 
 
 def variant_of(settings: Settings) -> Variant:
     """What sets a run apart from the default of `train`."""
-    if settings.network == LOCAL:
-        return "local"
+    if settings.network == DARCY:
+        return "darcy"
     return "printed" if Settings.of(settings.method).momentum and not settings.momentum else ""
 
 

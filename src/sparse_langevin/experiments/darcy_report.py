@@ -20,7 +20,7 @@ COLOURS = {
     "sgld": "tab:red",
     "adam": "black",
 }
-VARIANTS: dict[Variant, str] = {"": "", "local": "local network", "printed": "as printed"}
+VARIANTS: dict[Variant, str] = {"": "", "darcy": "Darcy network", "printed": "as printed"}
 STYLES = {0.0: "-", 0.3: ":", 0.5: "--", 0.7: "-."}
 
 
@@ -28,16 +28,16 @@ def publish(study: Study, folder: Path, command: str) -> Path:
     """Write the learning-curve figures and ``report.html`` from what is finished; return the page."""
     found, curves = records(folder), read(folder / CURVES) or {}
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
-    present = {Column.of(record).variant for record in found}
+    present = {Algorithm.of(record).variant for record in found}
     lead = [_budget(found), *_LEAD, *(_EXPLAINED[variant] for variant in VARIANTS if variant in present)]
     sections = [Section("Errors beside the paper's", lead, [main_table(study, found)])]
     sections.append(Section("Is it so?", _CLAIMS, [claims_table(study, found)]))
-    order = [(column.method, column.sparsity) for column in columns(study)]
+    order = [(algorithm.method, algorithm.sparsity) for algorithm in algorithms(study)]
     for field in FIELDS[study]:
         mine = [r for r in found if r["field"]["name"] == field.name and r["e1"] is not None]
         if not mine:
             continue
-        mine.sort(key=lambda r: (Column.of(r).variant, order.index((r["method"], r["sparsity"])), r["seed"]))
+        mine.sort(key=lambda r: (Algorithm.of(r).variant, order.index((r["method"], r["sparsity"])), r["seed"]))
         picture = Picture(png(curves_figure(field, mine, curves)), f"Learning curves on test data: {field.title}.")
         write_atomically(folder / FIGURES / f"curves-{field.name}.png", picture.png)
         pictures = [picture, *_predictions(folder, mine)]
@@ -51,16 +51,16 @@ def publish(study: Study, folder: Path, command: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Column:
-    """One algorithm: a column of the table."""
+class Algorithm:
+    """A method at a share of zeros, and what is special about it."""
 
     method: str
     sparsity: float = 0.0
     variant: Variant = ""
 
     @classmethod
-    def of(cls, record: dict[str, Any]) -> "Column":
-        """The column that a record belongs to."""
+    def of(cls, record: dict[str, Any]) -> "Algorithm":
+        """The algorithm that a record belongs to."""
         return cls(record["method"], record["sparsity"], variant_of(Settings.from_json(record["settings"])))
 
     def __str__(self) -> str:
@@ -70,28 +70,28 @@ class Column:
         return f"{name}{share}{variant}"
 
 
-def columns(study: Study) -> list[Column]:
-    """The columns of the paper's table, and the baselines."""
-    pairs = [Column(method, share) for share in SPARSITIES[study] for method in ("psgld-sa", "sgld-sa")]
-    return [Column("psgld"), Column("sgld"), *pairs, Column("adam"), Column("adam", 0.7)]
+def algorithms(study: Study) -> list[Algorithm]:
+    """Those of the paper's table, and the baselines."""
+    pairs = [Algorithm(method, share) for share in SPARSITIES[study] for method in ("psgld-sa", "sgld-sa")]
+    return [Algorithm("psgld"), Algorithm("sgld"), *pairs, Algorithm("adam"), Algorithm("adam", 0.7)]
 
 
-def mean_e1(found: Sequence[dict[str, Any]], field: str, column: Column, measure: str = "e1") -> float | None:
+def mean_e1(found: Sequence[dict[str, Any]], field: str, algorithm: Algorithm, measure: str = "e1") -> float | None:
     """Mean over the seeds; None without records, or if a run has diverged."""
-    values: list[Any] = [r.get(measure) for r in _pick(found, field, column)]
+    values: list[Any] = [r.get(measure) for r in _pick(found, field, algorithm)]
     return sum(values) / len(values) if values and None not in values else None
 
 
 def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
     """One row a method: ours, the variants that ran, and the paper's."""
-    shown = [variant for variant in VARIANTS if any(Column.of(r).variant == variant for r in found)]
+    shown = [variant for variant in VARIANTS if any(Algorithm.of(r).variant == variant for r in found)]
     rows: list[list[Cell | str]] = []
     for field in FIELDS[study]:
-        for column in columns(study):
-            ours = [_errors(_pick(found, field.name, replace(column, variant=variant))) for variant in shown]
+        for algorithm in algorithms(study):
+            ours = [_errors(_pick(found, field.name, replace(algorithm, variant=variant))) for variant in shown]
             if any(ours):
-                paper = Cell(_pair(PAPER.get((field.name, column.method, column.sparsity))), "quiet")
-                rows.append([f"{field.name} {column}", *ours, paper])
+                paper = Cell(_pair(PAPER.get((field.name, algorithm.method, algorithm.sparsity))), "quiet")
+                rows.append([f"{field.name} {algorithm}", *ours, paper])
         if base := next((r for r in found if r["field"]["name"] == field.name and r["e1"] is not None), None):
             mean = Cell(_pair((base["baseline_e1"], base["baseline_e2"])), "quiet")
             rows.append([Cell(f"{field.name} training mean", "quiet"), mean, *([""] * len(shown))])
@@ -107,11 +107,11 @@ def claims_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
             (text, mean_e1(found, field.name, left, measure), mean_e1(found, field.name, right), factor)
             for text, left, right, factor, measure in _claims(study)
         ]
-        for column in (replace(c, variant=variant) for variant in VARIANTS for c in columns(study)):
-            paper = PAPER.get((field.name, column.method, column.sparsity))
-            if column.method == "psgld-sa" and paper:
-                text = f"{column} below the paper's PSGLD-SA"
-                pairs.append((text, mean_e1(found, field.name, column), paper[0], 1.0))
+        for algorithm in (replace(c, variant=variant) for variant in VARIANTS for c in algorithms(study)):
+            paper = PAPER.get((field.name, algorithm.method, algorithm.sparsity))
+            if algorithm.method == "psgld-sa" and paper:
+                text = f"{algorithm} below the paper's PSGLD-SA"
+                pairs.append((text, mean_e1(found, field.name, algorithm), paper[0], 1.0))
         for text, a, b, factor in pairs:
             if a is not None and b is not None:
                 verdict = Cell("yes", "good") if a <= factor * b else Cell("no", "bad")
@@ -127,11 +127,12 @@ def curves_figure(field: Field, mine: Sequence[dict[str, Any]], curves: dict[str
         if record["seed"] or record["cell"] not in curves:
             continue
         curve = curves[record["cell"]]
-        column = Column.of(record)
-        line = axis.plot([p[0] for p in curve], [p[1] for p in curve], label=str(column), color=COLOURS[column.method])
-        line[0].set_linestyle(STYLES.get(column.sparsity, "-"))  # type: ignore[arg-type]
-        line[0].set_linewidth(0.7 if column.variant == "printed" else 1.5)
-        line[0].set_alpha(0.4 if column.variant == "local" else 1.0)
+        algorithm = Algorithm.of(record)
+        epochs, errors = [p[0] for p in curve], [p[1] for p in curve]
+        line = axis.plot(epochs, errors, label=str(algorithm), color=COLOURS[algorithm.method])
+        line[0].set_linestyle(STYLES.get(algorithm.sparsity, "-"))  # type: ignore[arg-type]
+        line[0].set_linewidth(0.7 if algorithm.variant == "printed" else 1.5)
+        line[0].set_alpha(0.4 if algorithm.variant == "darcy" else 1.0)
     axis.axhline(mine[0]["baseline_e1"], color="grey", linewidth=0.8, label="training mean")
     axis.set(xlabel="epoch", ylabel="e1 on test data in percent", yscale="log", title=field.title)
     axis.grid(alpha=0.3, which="both")
@@ -139,25 +140,26 @@ def curves_figure(field: Field, mine: Sequence[dict[str, Any]], curves: dict[str
     return figure
 
 
-def _claims(study: Study) -> list[tuple[str, Column, Column, float, str]]:
+def _claims(study: Study) -> list[tuple[str, Algorithm, Algorithm, float, str]]:
     """Pairs of cells, how large the first may be as a multiple of the second, and in which measure."""
     claims = []
     for variant in VARIANTS:
-        dense, sgld = Column("psgld", variant=variant), Column("sgld", variant=variant)
+        dense, sgld = Algorithm("psgld", variant=variant), Algorithm("sgld", variant=variant)
         for share in SPARSITIES[study]:
-            sa, plain = Column("psgld-sa", share, variant), Column("sgld-sa", share, variant)
+            sa, plain = Algorithm("psgld-sa", share, variant), Algorithm("sgld-sa", share, variant)
             claims.append((f"{sa} no worse than {dense}, within 5 %", sa, dense, 1.05, "e1"))
             claims.append((f"{sa} at most half of {plain}", sa, plain, 0.5, "e1"))
         claims.append((f"{dense} at most half of {sgld}", dense, sgld, 0.5, "e1"))
-        ours, adam = Column("psgld-sa", 0.7, variant), Column("adam", 0.7, "" if variant == "printed" else variant)
+        ours = Algorithm("psgld-sa", 0.7, variant)
+        adam = Algorithm("adam", 0.7, "" if variant == "printed" else variant)
         for measure, part in (("e1", ""), ("e1_last", ", last sample alone,")):
             text = f"{ours}{part} no worse than Adam with pruning to 70 %"
             claims.append((text, ours, adam, 1.0, measure))
     return claims
 
 
-def _pick(found: Sequence[dict[str, Any]], field: str, column: Column) -> list[dict[str, Any]]:
-    return [r for r in found if r["field"]["name"] == field and Column.of(r) == column]
+def _pick(found: Sequence[dict[str, Any]], field: str, algorithm: Algorithm) -> list[dict[str, Any]]:
+    return [r for r in found if r["field"]["name"] == field and Algorithm.of(r) == algorithm]
 
 
 def _errors(mine: Sequence[dict[str, Any]]) -> str:
@@ -177,7 +179,7 @@ def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
     names = ("", "seed", "e1 %", "e2 %", "e1 % last sample", "mass residual", "zeros", "epochs", "CPU minutes")
     rows = [
         (
-            str(Column.of(r)),
+            str(Algorithm.of(r)),
             str(r["seed"]),
             number(r["e1"]),
             number(r["e2"]),
@@ -195,11 +197,11 @@ def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
 def _predictions(folder: Path, mine: Sequence[dict[str, Any]]) -> list[Picture]:
     """Pictures of the sparse methods at 70 %."""
     pictures = []
-    for column in (Column("psgld-sa", 0.7), Column("sgld-sa", 0.7)):
-        for record in _pick(mine, mine[0]["field"]["name"], column):
+    for algorithm in (Algorithm("psgld-sa", 0.7), Algorithm("sgld-sa", 0.7)):
+        for record in _pick(mine, mine[0]["field"]["name"], algorithm):
             path = folder / FIGURES / f"{record['cell']}.png"
             if record["seed"] == 0 and path.exists():
-                text = f"{column}: a test sample; e1 over the test set {record['e1']:.3f} %."
+                text = f"{algorithm}: a test sample; e1 over the test set {record['e1']:.3f} %."
                 pictures.append(Picture(path.read_bytes(), text))
     return pictures
 
@@ -212,7 +214,7 @@ def _budget(found: Sequence[dict[str, Any]]) -> str:
     listed = [", ".join(map(str, epochs)) or "none yet" for epochs in (samplers, adam)]
     longer = " Adam's steps are cheaper: in these it takes about as long as PSGLD-SA." if adam > samplers else ""
     return (
-        "Every cell is one training run with the same network and data for all methods of a row; epochs of the "
+        "Every cell is one training run with the same data for all methods on a field; epochs of the "
         f"samplers: {listed[0]}, of Adam: {listed[1]}.{longer}"
     )
 
@@ -227,8 +229,8 @@ _LEAD = (
 _EXPLAINED: dict[Variant, str] = {
     "": "The four samplers run as 'train' does it: with momentum, PSGLD and PSGLD-SA also with noise from the middle "
     "of the run on.",
-    "local": "Rows 'local network' have LocalEncoderDecoder instead of the paper's network: its answer is multiplied "
-    "by the permeability beside each edge, which need not pass through the code of 100 numbers.",
-    "printed": "Rows 'as printed' have the paper's algorithms, without momentum and with noise from the first step on.",
+    "darcy": "'Darcy network' is DarcyEncoderDecoder instead of the paper's network: its answer is multiplied by the "
+    "permeability beside each edge, and conserves mass.",
+    "printed": "'As printed' are the paper's algorithms, without momentum and with noise from the first step on.",
 }
 _CLAIMS = ("e1 in percent, and the ratio of left to right; with several seeds, of their means.",)

@@ -129,8 +129,8 @@ def _run(
         progress(0.0, f"data of {field.name}")
         generate(field.recipe(place.scale, place.image), place.data(field), workers=workers)
     for cell in missing:
-        if (place.run(cell) / RUN).exists() and SurrogateRun.open(place.run(cell)).settings != cell.settings:
-            shutil.rmtree(place.run(cell))  # what the cell was before its settings changed
+        if (place.run(cell) / RUN).exists() and not _can_resume(place.run(cell), cell.settings):
+            shutil.rmtree(place.run(cell))
     (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
     (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
     named = {cell.name: cell for cell in missing}
@@ -196,6 +196,14 @@ def _is_of(record: dict[str, Any] | None, cell: Cell) -> bool:
     return Settings.from_json(record["settings"]) == cell.settings
 
 
+def _can_resume(path: Path, settings: Settings) -> bool:
+    """Whether the run in a folder has these settings, not others or those of an earlier version."""
+    try:
+        return SurrogateRun.open(path).settings == settings
+    except ValueError:
+        return False
+
+
 def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[float]]) -> None:
     """Write what the table keeps of a cell; errors in percent."""
     settings = cell.settings
@@ -213,7 +221,7 @@ def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[flo
 
 
 def _counts(run: SurrogateRun) -> dict[str, Any]:
-    names = ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds", "cpu_seconds")
+    names = ("parameters", "sparse_parameters", "zeros", "sigma", "log_input", "epochs", "seconds", "cpu_seconds")
     return {name: run.result[name] for name in names} | {"versions": run.versions}
 
 

@@ -6,6 +6,7 @@ was set apart (``--validation``), never on test data: the samples of a short cha
 how much, and the noise that a chain learns is that of the data it was fitted to.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -72,8 +73,13 @@ class Trust:
 
 
 def trust(run: SurrogateRun, data: DarcyData, forecast: Forecast) -> Trust:
-    """Judge a run's forecast of the test part of a data set; the factors come from the run's own data."""
-    factors = run_factors(run, data) if run.settings.validation else None
+    """Judge a run's forecast of the test part of a data set; the factors come from the run's own data, if there."""
+    factors = None
+    if run.settings.validation:
+        try:
+            factors = run_factors(run, data)
+        except ValueError as error:
+            warnings.warn(f"error bars are not recalibrated: {error}", stacklevel=2)
     return trust_of(data.array("velocity", "test"), forecast, factors)
 
 
@@ -85,7 +91,10 @@ def run_factors(run: SurrogateRun, data: DarcyData | None = None) -> Factors:
         raise ValueError(
             f"the run in {run.path} has set no data apart to recalibrate with: train with --validation 0.1"
         )
-    return find_factors(velocity, predict(run, torch.from_numpy(kappa)))
+    forecast = predict(run, torch.from_numpy(kappa))
+    if not forecast.samples:
+        raise ValueError(f"the run in {run.path} has kept no posterior samples whose spread could be corrected")
+    return find_factors(velocity, forecast)
 
 
 def find_factors(true: Array, forecast: Forecast) -> Factors:

@@ -56,6 +56,8 @@ def train_chains(
         assemble(settings, data)
     jobs: dict[str, Job] = {}
     for name, one in runs.items():
+        if one.finished:
+            continue
         one.begin()
         jobs[name] = _work, (one.settings, data.folder, one.path, save_every, threads)
     with (

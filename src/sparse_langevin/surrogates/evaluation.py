@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.errors import e1, e2, mass_residual
-from sparse_langevin.darcy.grid import Array, Grid
+from sparse_langevin.darcy.grid import Array
 from sparse_langevin.darcy.summary import mean_predictor_errors
 
 Split = Literal["train", "test"]
@@ -56,23 +56,10 @@ def evaluate(predict: Callable[[Tensor], Tensor], data: DarcyData, split: Split 
     if not len(kappa):
         raise ValueError(f"{data.folder} has no samples in its {split} part: make it with another test_share")
     predicted = predict(torch.from_numpy(kappa)).double().cpu().numpy()
-    return errors_of(data.grid, predicted, velocity, kappa, data.recipe["source"], split, mean_predictor_errors(data))
-
-
-def errors_of(
-    grid: Grid,
-    predicted: Array,
-    true: Array,
-    kappa: Array,
-    source: float,
-    split: Split,
-    baseline: tuple[float, float],
-) -> Evaluation:
-    """Errors of velocities that have been predicted."""
     return Evaluation(
         split,
-        e1(grid, predicted, true),
-        e2(grid, predicted, true, kappa),
-        mass_residual(grid, predicted, source),
-        *baseline,
+        e1(data.grid, predicted, velocity),
+        e2(data.grid, predicted, velocity, kappa),
+        mass_residual(data.grid, predicted, data.recipe["source"]),
+        *mean_predictor_errors(data, split),
     )

@@ -1,14 +1,16 @@
 """Surrogates that ship: a small folder with the finished network, and the way back to one that predicts."""
 
+import tempfile
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.network import Surrogate
 from sparse_langevin.deploy import Exported, export, export_onnx, load, read_manifest, sparsify
 from sparse_langevin.deploy.encoding import Values
-from sparse_langevin.deploy.onnx_file import require_onnx
+from sparse_langevin.files import require_new, write_new
 from sparse_langevin.surrogates.runs import SurrogateRun, empty_surrogate
 from sparse_langevin.surrogates.settings import Settings
 
@@ -29,7 +31,7 @@ def export_run(
     values
         How weights are stored, see `deploy.encoding`: ``"short"`` is far more precise than a surrogate is.
     onnx
-        Also write ``network.onnx``, which maps normalised permeability to normalised velocity.
+        Also write ``network.onnx``: permeability (batch, ny, nx) to velocity (batch, edges), both in physical units.
     overwrite
         Whether what is there may be replaced.
 
@@ -38,18 +40,43 @@ def export_run(
     tuple
         What was written, and by how much ONNX Runtime's answers differ from torch's (None without ``onnx``).
     """
-    if onnx:
-        require_onnx()  # before anything is written
-    surrogate = run.surrogate()
-    grid = run.grid
+    folder = Path(folder)
+    surrogate, grid = run.surrogate(), run.grid
     generator = torch.Generator().manual_seed(0)
     example = torch.randn(4, 1, grid.ny, grid.nx, generator=generator)
     meta = {"network": run.settings.network, "grid": vars(grid), "settings": run.settings.as_json()}
-    written = export(surrogate, Path(folder), values=values, overwrite=overwrite, meta=meta, example=example)
     difference = None
-    if onnx:
-        difference = export_onnx(surrogate.network, example, Path(folder) / ONNX, overwrite=overwrite)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / ONNX
+        if onnx:  # made and checked before anything is written
+            require_new(folder / ONNX, overwrite=overwrite)
+            physical = _Physical(surrogate)
+            difference = export_onnx(physical, physical.example(example), made)
+        written = export(surrogate, folder, values=values, overwrite=overwrite, meta=meta, example=example)
+        if onnx:
+            write_new(folder / ONNX, made.read_bytes(), overwrite=overwrite)
+        elif overwrite:
+            (folder / ONNX).unlink(missing_ok=True)  # it would be that of another network
     return written, difference
+
+
+class _Physical(nn.Module):
+    """A surrogate in physical units at both ends: permeability (batch, ny, nx) to velocity (batch, edges)."""
+
+    def __init__(self, surrogate: Surrogate) -> None:
+        super().__init__()
+        self.network, self.maps = surrogate.network, surrogate.normalisation
+        self.log = bool(self.maps.kappa_log)  # a graph has no branches that depend on tensors
+
+    def forward(self, kappa: Tensor) -> Tensor:
+        values = kappa.log() if self.log else kappa
+        normalised = (values - self.maps.kappa_mean) / self.maps.kappa_std
+        return self.maps.decode_velocity(self.network(normalised.unsqueeze(1)))
+
+    def example(self, normalised: Tensor) -> Tensor:
+        """Permeabilities that are positive, and usual ones for the network."""
+        values = normalised.squeeze(1) * self.maps.kappa_std + self.maps.kappa_mean
+        return values.exp() if self.log else values.abs() + 1e-3 * self.maps.kappa_mean
 
 
 def load_exported(folder: str | Path) -> Surrogate:

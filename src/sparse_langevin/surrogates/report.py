@@ -14,7 +14,7 @@ from sparse_langevin.posterior.figures import calibration_figure
 from sparse_langevin.report import Picture, Section, Table, number, png, render
 from sparse_langevin.surrogates.agreement import agreement
 from sparse_langevin.surrogates.calibration import Trust, trust
-from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation, errors_of
+from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation
 from sparse_langevin.surrogates.evaluation import evaluate as evaluate_network
 from sparse_langevin.surrogates.figures import curves_figure, deviation_figure, prediction_figure
 from sparse_langevin.surrogates.prediction import Forecast, predict
@@ -48,19 +48,8 @@ def judge(run: SurrogateRun, data: DarcyData | None = None) -> Judged:
     """Evaluate a finished run on the test part of its data set, or of another on the same grid."""
     data = data or run.find_data()
     last = evaluate_network(run.surrogate().predict, data)
-    kappa = data.array("kappa", "test")
-    prediction = predict(run, torch.from_numpy(kappa))
-    averaged = None
-    if prediction.samples:
-        averaged = errors_of(
-            data.grid,
-            prediction.velocity.double().numpy(),
-            data.array("velocity", "test"),
-            kappa,
-            data.recipe["source"],
-            "test",
-            (last.baseline_e1, last.baseline_e2),
-        )
+    prediction = predict(run, torch.from_numpy(data.array("kappa", "test")))
+    averaged = evaluate_network(lambda kappa: prediction.velocity, data) if prediction.samples else None
     known = trust(run, data, prediction) if prediction.samples > 1 else None
     return Judged(run, data, last, prediction, averaged, known)
 
@@ -242,7 +231,7 @@ def _inclusion_pictures(judged: Sequence[Judged]) -> list[Picture]:
 def _settings_table(judged: Sequence[Judged]) -> Table:
     names = list(judged[0].run.settings.as_json())
     rows = [(name, *(str(one.run.settings.as_json()[name]) for one in judged)) for name in names]
-    logs = [bool(one.run.surrogate().normalisation.kappa_log) for one in judged]
+    logs = [one.run.result["log_input"] for one in judged]
     rows.append(("input", *("logarithm of the permeability" if log else "permeability" for log in logs)))
     return Table(("setting", *(one.run.path.name for one in judged)), rows)
 

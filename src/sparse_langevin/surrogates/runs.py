@@ -36,6 +36,7 @@ from sparse_langevin.runs import Record
 from sparse_langevin.surrogates.settings import Settings, make_network
 
 RUN, RESULT, MODEL, SAMPLES, CHAIN = "run.json", "result.json", "model.safetensors", "samples", "chain-"
+HISTORY = "history.jsonl"
 FORMAT = 2
 
 
@@ -57,16 +58,17 @@ class SurrogateRun:
         """The run in a folder."""
         path = Path(path)
         try:
-            found = json.loads((path / RUN).read_bytes())
+            content = (path / RUN).read_bytes()
         except OSError as error:
             raise ValueError(f"{path} is not a run: it has no {RUN}. 'sparse-langevin train' makes one") from error
         try:
+            found = json.loads(content)
             if found["format"] != FORMAT:
-                raise ValueError(f"format {found['format']}, this version reads {FORMAT}")
+                raise ValueError(f"it was made by another version, in format {found['format']}: train again")
             settings, grid = Settings.from_json(found["settings"]), Grid(**found["grid"])
             return cls(path, settings, grid, found["data"], found["data_sha256"], found["versions"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path / RUN} cannot be read ({error}): was it changed by hand?") from error
+            raise ValueError(f"{path / RUN} cannot be read: {error}") from error
 
     @classmethod
     def at(cls, path: str | Path, settings: Settings, data: DarcyData) -> "SurrogateRun":
@@ -159,11 +161,13 @@ class SurrogateRun:
                 raise ValueError("it names no model")
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{self.path / RESULT} is damaged: {error}") from error
+        if not self.history():
+            raise CheckpointError(f"{self.path / HISTORY} is missing or empty, but the run is finished: restore it")
         return found
 
     def history(self) -> list[Record]:
         """Learning curves: one record per evaluation."""
-        path = self.path / "history.jsonl"
+        path = self.path / HISTORY
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def finish(self, surrogate: Surrogate, result: dict[str, Any]) -> None:
@@ -196,8 +200,8 @@ class SurrogateRun:
 
     def chains(self) -> list["SurrogateRun"]:
         """The run itself, and those of its further chains."""
-        others = sorted(self.path.glob(f"{CHAIN}*/{RUN}"), key=lambda path: int(path.parent.name.removeprefix(CHAIN)))
-        return [self, *(SurrogateRun.open(path.parent) for path in others)]
+        found = {path.parent.name.removeprefix(CHAIN): path.parent for path in self.path.glob(f"{CHAIN}*/{RUN}")}
+        return [self, *(SurrogateRun.open(found[i]) for i in sorted(filter(str.isdecimal, found), key=int))]
 
     def samples(self) -> "Pool":
         """The posterior samples of all chains."""

@@ -12,6 +12,7 @@ from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.errors import e1, e2
 from sparse_langevin.darcy.network import BATCH, Surrogate
 from sparse_langevin.darcy.tensors import Normalisation
+from sparse_langevin.evaluation import evaluating
 from sparse_langevin.flat import choose_sparse
 from sparse_langevin.likelihoods import GaussianLikelihood
 from sparse_langevin.posterior import PosteriorBank
@@ -74,7 +75,7 @@ def train(
         timed=True,
         tensorboard=tensorboard,
     )
-    place.finish(parts.surrogate, _result(chain, settings, place))
+    place.finish(parts.surrogate, _result(chain, parts.surrogate, settings, place))
     return place
 
 
@@ -93,6 +94,15 @@ def assemble(settings: Settings, data: DarcyData) -> Parts:
     surrogate = empty_surrogate(settings, data.grid)
     for name, value in vars(task.normalisation).items():
         surrogate.get_buffer(name).copy_(value)
+    if check := getattr(surrogate.network, "check_targets", None):  # a network may refuse data that it cannot answer
+        check(task.training[1])
+    with evaluating(surrogate):
+        shape = tuple(surrogate(task.training[0][:1]).shape)
+    if shape != (1, data.grid.edges):
+        raise ValueError(
+            f"{settings.network} gives outputs of shape {shape} for one field: it must be (1, {data.grid.edges}), "
+            "a velocity on each edge"
+        )
     batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.chain_seed)
     steps = settings.epochs * len(batches)
     chain = make_chain(settings, surrogate, rows=len(task.training[0]), outputs=data.grid.edges, steps=steps)
@@ -169,6 +179,10 @@ class _Task:
         held = settings.held(len(kappa))
         if len(kappa) - held < 1:
             raise ValueError(f"{data.folder} has {len(kappa)} training samples, and none are left to train on")
+        if settings.validation and not held:
+            raise ValueError(
+                f"validation = {settings.validation!r} of {len(kappa)} training samples is none: set more of them apart"
+            )
         self.grid = data.grid
         self.normalisation = maps = Normalisation.of(kappa[held:], velocity[held:])
         self.training = (maps.encode_kappa(kappa[held:]).float(), maps.encode_velocity(velocity[held:]).float())
@@ -203,7 +217,7 @@ def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank 
     return PosteriorBank(thin=thin, burn_in=cycle - thin * count, cycle=cycle, folder=place.path / SAMPLES)
 
 
-def _result(chain: Sampler | Adam, settings: Settings, place: SurrogateRun) -> dict[str, object]:
+def _result(chain: Sampler | Adam, surrogate: Surrogate, settings: Settings, place: SurrogateRun) -> dict[str, object]:
     """Counts and costs of a finished run."""
     blocks = [block for block in chain.flat.blocks if block.sparse]
     sparse = {b.name: (b.size, b.size - int(chain.flat.vector[b.span].count_nonzero())) for b in blocks}
@@ -214,6 +228,7 @@ def _result(chain: Sampler | Adam, settings: Settings, place: SurrogateRun) -> d
             n: torch.histogram(r.flatten().cpu(), bins)[0].int().tolist() for n, r in chain.inclusion().items()
         }
     return {
+        "log_input": bool(surrogate.normalisation.kappa_log),
         "parameters": chain.flat.size,
         "sparse_parameters": sum(size for size, _ in sparse.values()),
         "zeros": sum(zeros for _, zeros in sparse.values()),
