@@ -251,6 +251,7 @@ def test_what_is_refused_before_a_run_begins(data, tmp_path, monkeypatch, capsys
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.filterwarnings("always:error bars are not recalibrated")
 def test_another_data_set_when_the_runs_own_is_gone(tmp_path):
     recipe = Recipe("kle", 20, Grid(8, 6), {"terms": 4, "kappa_0": 6.0}, test_share=0.25)
     mine = generate(recipe, tmp_path / "mine", workers=0)
