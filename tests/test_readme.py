@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER
 from sparse_langevin.experiments.darcy_report import VARIANTS, Algorithm, algorithms, mean_e1
+from sparse_langevin.surrogates import Settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -72,3 +73,19 @@ def test_selection_page():
     (block,) = code_blocks(ROOT / "docs" / "selection.md")
     exec(block, names)
     assert list(names["model"].get_support(indices=True)) == [3, 7]
+
+
+def test_defaults_of_training():
+    page = (ROOT / "docs" / "surrogates.md").read_text()
+    names, _, *rows = page[page.index("| | sgld |") :].split("\n\n")[0].splitlines()
+    methods = [Settings.of(name.strip()) for name in names.split("|")[2:-1]]
+    stated = {}
+    for row in rows:
+        option, *values = [cell.strip(" `") for cell in row.split("|")[1:-1]]
+        stated[option[2:].replace("-", "_")] = [float(value) for value in values]
+    line = page[page.index("and where they do not:") :].split(". Adam has")[0]
+    for option, value in re.findall(r"`--([a-z0-9-]+)` ([0-9.]+)", line):
+        stated[option.replace("-", "_")] = [float(value)] * len(methods)
+    assert stated == {name: [getattr(m, name) for m in methods] for name in stated}
+    numbers = {name for name, value in methods[0].as_json().items() if isinstance(value, int | float)}
+    assert stated.keys() == numbers - {"seed", "chain", "sparsity"}

@@ -168,8 +168,11 @@ def _pictures(one: Judged, shown: Sequence[int]) -> list[Picture]:
 
 
 def _error_text(first: Judged, tests: int) -> list[str]:
+    recipe = first.data.recipe
+    overlap = recipe["kind"] == "image" and recipe["settings"].get("split", "random") == "random"
+    where = ", cut at random from the same image as the training fields: they overlap" if overlap else ""
     return [
-        f"Against the finite element velocities of {tests} fields that no training has seen. e1 is the relative L2 "
+        f"Against the finite element velocities of {tests} test fields{where}. e1 is the relative L2 "
         "error, e2 the same weighted by 1/kappa. The mean predictor, which always answers the training mean, has "
         f"e1 = {100 * first.last.baseline_e1:.2f} %: an error means little without it.",
     ]
