@@ -192,7 +192,17 @@ FAULTS = [
     Fault("intervals of one side", "posterior/calibration.py", "[(1 - level) / 2, (1 + level) / 2]", "[1e-9, level]"),
     Fault("x-edges in VTK's wrong order", "darcy/vtk.py", "np.zeros(grid.shape)], axis=-1)", "np.zeros(grid.shape)])"),
     Fault("a test set that sets its own scale", "darcy/tensors.py", 'if split != "train":', "if False:"),
-    Fault("imported samples not checked", "darcy/imported.py", "check_permeability(field, self.grid)", "pass"),
+    Fault("imported samples not checked", "darcy/imported.py", "check_permeabilities(self.kappa, self.grid)", "pass"),
+    Fault("never a logarithm", "darcy/tensors.py", "log = skewness > 1 and", "log = skewness > 1e9 and"),
+    Fault("logarithm not taken", "darcy/tensors.py", "kappa.log() if self.kappa_log else kappa", "kappa"),
+    Fault(
+        "mass matrix without its neighbours",
+        "darcy/conservation.py",
+        "(shared.T @ shared +",
+        "(np.diag(shared.sum(0)) +",
+    ),
+    Fault("closed sides stay open", "darcy/conservation.py", "x * self.open_x, y * self.open_y[:, None]", "x, y"),
+    Fault("data out of reach accepted", "darcy/network.py", "if apart > 1e-6:", "if False:"),
     Fault("no correction of the mass balance", "darcy/solver.py", "REFINEMENTS = 4", "REFINEMENTS = 0"),
     Fault(
         "the seed left out of a sample",

@@ -82,10 +82,10 @@ class EncoderDecoder(nn.Module):
 class DarcyEncoderDecoder(EncoderDecoder):
     """The encoder-decoder with Darcy's law, velocity = -permeability * gradient, and conservation of mass built in.
 
-    The answer is multiplied by the permeability beside each edge: what jumps with it need not pass through the small
-    code. Then it is replaced by the nearest velocity with the divergence, and the flow through closed sides, that the
-    mean of the training data has: all training data must share them. Made for facies such as channels; it has one
-    parameter more, and one for each edge.
+    The answer is multiplied by the permeability beside each edge, or by what its logarithm makes of it where the
+    network sees logarithms: what jumps need not pass through the small code. Then it is replaced by the nearest
+    velocity with the divergence, and the flow through closed sides, that the mean of the training data has: all
+    training data must share them. It has one parameter more, and one for each edge.
 
     Parameters
     ----------
