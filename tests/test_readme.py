@@ -46,8 +46,9 @@ def error_table():
     rows.append((Algorithm("psgld-sa", 0.7), "", "e1_last"))
     yield f"| e1 %, in brackets the paper's | {' | '.join(shown)} |"
     yield "|---" * (len(shown) + 1) + "|"
-    means = [next(r["baseline_e1"] for r in records if r["e1"] and r["field"]["name"] == name) for name in shown]
-    yield f"| training mean | {' | '.join(f'{mean:.1f}' for mean in means)} |"
+    for words, key, digits in (("training mean", "baseline_e1", 1), ("first order", "first_order_e1", 2)):
+        errors = [next(r[key] for r in records if r["e1"] and r["field"]["name"] == name) for name in shown]
+        yield f"| {words} | {' | '.join(f'{error:.{digits}f}' for error in errors)} |"
     for plain, variant, measure in rows:
         algorithm = replace(plain, variant=variant)
         cells = []

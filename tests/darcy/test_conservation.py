@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sparse_langevin.darcy import Dirichlet, Grid, Neumann, Solver, energy
-from sparse_langevin.darcy.conservation import DivergenceFree
+from sparse_langevin.darcy.conservation import DivergenceFree, first_order
 
 GRIDS = [Grid(6, 4, 2.0, 1.0), Grid(5, 1), Grid(1, 3), Grid(1, 1)]
 
@@ -57,3 +57,16 @@ def test_nothing_is_saved_and_unknown_sides_are_refused():
     assert not DivergenceFree(Grid(3, 2)).state_dict()
     with pytest.raises(ValueError, match="there is no side 'front': choose among left, right, bottom, top"):
         DivergenceFree(Grid(3, 2), closed=("front",))
+
+
+def test_first_order():
+    """Against the solver: the error of the linearised solution falls with the square of the contrast."""
+    grid, rng = Grid(7, 5), np.random.default_rng(0)
+    shape, solver = rng.standard_normal(grid.shape), Solver(grid, source=2.0)
+    usual = torch.from_numpy(solver.solve(np.full(grid.shape, 3.0)).velocity)
+    errors = []
+    for contrast in (0.02, 0.01):
+        kappa = 3.0 * (1 + contrast * shape)
+        found = first_order(grid, torch.from_numpy(kappa)[None], torch.tensor(3.0), usual)[0]
+        errors.append(np.abs(solver.solve(kappa).velocity - found.numpy()).max())
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.05)

@@ -190,3 +190,20 @@ def test_public_channel_image():
     facies = read_facies(IMAGE)
     assert facies.shape == (2500, 2500) and facies.max() == 1
     assert facies.mean() == pytest.approx(0.26, abs=0.03)
+
+
+@pytest.mark.parametrize("kernel", ["squared-exponential", "exponential"])
+def test_rounding_does_not_choose_signs(kernel, monkeypatch):
+    """Other machines find the eigenvectors with other signs and other rounding errors, larger for small eigenvalues."""
+    mu = np.random.default_rng(0).standard_normal(128)
+    expected = KLE(Grid(50, 50), terms=128, kernel=kernel).gaussian(mu)
+    exact, rng = np.linalg.eigh, np.random.default_rng(1)
+
+    def elsewhere(matrix):
+        values, vectors = exact(matrix)
+        errors = 1e-15 * values.max() / np.maximum(values, 1e-15 * values.max())
+        return values, (vectors + errors * rng.standard_normal(vectors.shape)) * rng.choice([-1, 1], len(values))
+
+    monkeypatch.setattr(np.linalg, "eigh", elsewhere)
+    found = KLE(Grid(50, 50), terms=128, kernel=kernel).gaussian(mu)
+    np.testing.assert_allclose(found, expected, atol=1e-7)

@@ -191,6 +191,8 @@ def record(field, method, sparsity, e1, seed=0, momentum=0.9, network=NETWORK):
         "e2": e1 / 2,
         "baseline_e1": 16.0,
         "baseline_e2": 17.0,
+        "first_order_e1": 2.0,
+        "first_order_e2": 2.1,
         "settings": {"method": method, "momentum": momentum, "network": network},
     }
 
@@ -223,7 +225,7 @@ def test_claims_are_judged_from_the_records():
     assert errors["kle32 PSGLD"] == ["0.70 / 0.35 (0.60–0.80)", "", "0.75 / 0.57"]  # noqa: RUF001
     assert errors["kle32 PSGLD-SA 70%"] == ["0.73 / 0.36", "0.50 / 0.25", "0.58 / 0.51"]
     assert errors["kle32 Adam 70%"] == ["0.73 / 0.36", "", ""] and "kle32 Adam" not in errors
-    assert errors["kle32 training mean"][0] == "16.00 / 17.00"
+    assert errors["kle32 training mean"][0] == "16.00 / 17.00" and errors["kle32 first order"][0] == "2.00 / 2.10"
     again = [
         record("channels", "psgld-sa", 0.7, 1.5, network=DARCY),
         record("channels", "adam", 0.7, 2.0, network=DARCY),

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from sparse_langevin.darcy.grid import Array, Grid
 from sparse_langevin.darcy.solver import SIDES
@@ -48,8 +49,8 @@ class DivergenceFree(nn.Module):
         self.grid = grid
         along_x = _axis(grid.nx, grid.hx, grid.hy, "left" in closed, "right" in closed)
         along_y = _axis(grid.ny, grid.hy, grid.hx, "bottom" in closed, "top" in closed)
-        self.open_x, self.divergence_x, self.flow_x, self.vectors_x = (self._fixed(m) for m in along_x[:-1])
-        self.open_y, self.divergence_y, self.flow_y, self.vectors_y = (self._fixed(m) for m in along_y[:-1])
+        self.open_x, self.divergence_x, self.over_mass_x, self.flow_x, self.vectors_x = map(self._fixed, along_x[:-1])
+        self.open_y, self.divergence_y, self.over_mass_y, self.flow_y, self.vectors_y = map(self._fixed, along_y[:-1])
         values = along_y[-1][:, None] + along_x[-1]
         values[values <= 1e-10 * values.max()] = np.inf  # the constant, where all sides are closed
         self.inverse = self._fixed(1 / values)
@@ -68,19 +69,50 @@ class DivergenceFree(nn.Module):
         return torch.cat([x.flatten(-2), y.flatten(-2)], -1)
 
 
-def _axis(cells: int, step: float, across: float, low: bool, high: bool) -> tuple[Array, Array, Array, Array, Array]:
+def first_order(grid: Grid, kappa: Tensor, usual_kappa: Tensor, usual_velocity: Tensor) -> Tensor:
+    """Velocity (samples, edges) of fields (samples, ny, nx) that differ little from a constant, with a usual velocity.
+
+    The mixed finite element solution to first order in the difference, with the paper's sides: the permeability times
+    the usual gradient, made to conserve mass again. It needs no training but the usual velocity, such as a mean.
+    """
+    project = DivergenceFree(grid).to(kappa.dtype)
+    excess = (kappa / usual_kappa - 1) * (grid.hx * grid.hy)
+    x, y = grid.split(usual_velocity)
+    x = _weighted(excess, x) @ project.over_mass_x
+    y = (_weighted(excess.mT, y.mT) @ project.over_mass_y).mT
+    change: Tensor = project(torch.cat([x.flatten(-2), y.flatten(-2)], -1))
+    return usual_velocity + change
+
+
+def _weighted(cells: Tensor, edges: Tensor) -> Tensor:
+    """The mass matrix along the last dimension, each cell with a weight of its own, times edges."""
+    low, high = edges[..., :-1], edges[..., 1:]
+    lower, upper = cells * (2 * low + high) / 6, cells * (low + 2 * high) / 6
+    return functional.pad(lower, (0, 1)) + functional.pad(upper, (1, 0))
+
+
+def beside_edges(kappa: Tensor) -> Tensor:
+    """Mean of the one or two cells at each edge: (batch, 1, ny, nx) to (batch, edges)."""
+    x = functional.pad(kappa, (1, 1, 0, 0), mode="replicate")
+    y = functional.pad(kappa, (0, 0, 1, 1), mode="replicate")
+    x, y = x[..., :-1] + x[..., 1:], y[..., :-1, :] + y[..., 1:, :]
+    return torch.cat([x.flatten(1), y.flatten(1)], 1) / 2
+
+
+def _axis(cells: int, step: float, across: float, low: bool, high: bool) -> tuple[Array, ...]:
     """Matrices of one direction, whose ends may be closed.
 
-    Which edges are open, the divergence G, the flow M^-1 G^T that a pressure drives, and the eigenvectors and
-    eigenvalues of G M^-1 G^T.
+    Which edges are open, the divergence G, the inverse of the mass matrix M, the flow M^-1 G^T that a pressure drives,
+    and the eigenvectors and eigenvalues of G M^-1 G^T.
     """
     edges = np.ones(cells + 1)
     edges[0], edges[-1] = not low, not high
     divergence = (np.eye(cells, cells + 1, 1) - np.eye(cells, cells + 1)) / step * edges
     shared = np.abs(np.diff(np.eye(cells + 1), axis=0))  # which two edges a cell has
     mass = step * across / 6 * (shared.T @ shared + np.diag(shared.sum(0)))
-    free = edges > 0
-    flow = np.zeros((cells + 1, cells))
-    flow[free] = np.linalg.solve(mass[np.ix_(free, free)], divergence[:, free].T)
+    free = np.ix_(edges > 0, edges > 0)
+    over_mass = np.zeros_like(mass)
+    over_mass[free] = np.linalg.inv(mass[free])
+    flow = over_mass @ divergence.T
     values, vectors = np.linalg.eigh(divergence @ flow)
-    return edges, divergence, flow, vectors, values
+    return edges, divergence, over_mass, flow, vectors, values

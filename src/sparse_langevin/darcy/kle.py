@@ -122,6 +122,7 @@ def _eigenpairs(n: int, width: float, length: float, kernel: str) -> tuple[Array
     matrix = np.exp(-(distance**2)) if kernel == "squared-exponential" else np.exp(-distance)
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = np.clip(values[::-1], 0.0, None), vectors[:, ::-1]
-    # An eigenvector's sign is arbitrary; its largest entry is made positive, the first of ties.
-    largest = np.argmax(np.round(np.abs(vectors), 12), axis=0)
+    # An eigenvector's sign is arbitrary; the largest entry of its first half is made positive. The other half has the
+    # same entries, up to a sign and to rounding, which must not decide: it differs from machine to machine.
+    largest = np.argmax(np.abs(vectors[: (n + 1) // 2]), axis=0)
     return values, vectors * np.sign(vectors[largest, np.arange(n)])

@@ -5,9 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from sparse_langevin.darcy.conservation import CLOSED, DivergenceFree
+from sparse_langevin.darcy.conservation import CLOSED, DivergenceFree, beside_edges
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.layers import HalvingPool, InputConv2d
 from sparse_langevin.darcy.solver import check_permeabilities
@@ -105,7 +104,7 @@ class DarcyEncoderDecoder(EncoderDecoder):
 
     def forward(self, kappa: Tensor) -> Tensor:
         """Normalised permeability (batch, 1, ny, nx) to normalised velocity (batch, edges)."""
-        beside = _beside_edges(kappa)
+        beside = beside_edges(kappa)
         velocity: Tensor = self.conserve(super().forward(kappa) * (1 + self.scale * beside) + self.direct * beside)
         return velocity
 
@@ -117,14 +116,6 @@ class DarcyEncoderDecoder(EncoderDecoder):
                 f"the velocities differ in their sources or in the flow through closed sides: {apart:.1%} of their "
                 "variance is out of reach of this network; take another one, or name the closed sides in a subclass"
             )
-
-
-def _beside_edges(kappa: Tensor) -> Tensor:
-    """Mean of the one or two cells at each edge: (batch, 1, ny, nx) to (batch, edges)."""
-    x = functional.pad(kappa, (1, 1, 0, 0), mode="replicate")
-    y = functional.pad(kappa, (0, 0, 1, 1), mode="replicate")
-    x, y = x[..., :-1] + x[..., 1:], y[..., :-1, :] + y[..., 1:, :]
-    return torch.cat([x.flatten(1), y.flatten(1)], 1) / 2
 
 
 class Surrogate(nn.Module):

@@ -31,6 +31,8 @@ def summary(data: DarcyData) -> dict[str, str]:
     if 0 < test.sum() < len(test):
         first, second = mean_predictor_errors(data)
         lines["mean predictor"] = f"e1 {100 * first:.2f} %, e2 {100 * second:.2f} % on the test set"
+        first, second = first_order_errors(data)
+        lines["first order"] = f"e1 {100 * first:.2f} %, e2 {100 * second:.2f} % on the test set"
     return lines
 
 
@@ -39,6 +41,18 @@ def mean_predictor_errors(data: DarcyData, split: Literal["train", "test"] = "te
     mean = data.array("velocity", "train").mean(0)
     true, kappa = data.array("velocity", split), data.array("kappa", split)
     return float(np.mean(e1(data.grid, mean, true))), float(np.mean(e2(data.grid, mean, true, kappa)))
+
+
+def first_order_errors(data: DarcyData, split: Literal["train", "test"] = "test") -> tuple[float, float]:
+    """Mean e1 and e2 of `conservation.first_order` around the training mean: how far a surrogate is from linear."""
+    import torch  # slow to load
+
+    from sparse_langevin.darcy.conservation import first_order
+
+    usual = [torch.from_numpy(data.array(name, "train")).mean(0) for name in ("kappa", "velocity")]
+    true, kappa = data.array("velocity", split), data.array("kappa", split)
+    predicted = first_order(data.grid, torch.from_numpy(kappa), usual[0].mean(), usual[1]).numpy()
+    return float(np.mean(e1(data.grid, predicted, true))), float(np.mean(e2(data.grid, predicted, true, kappa)))
 
 
 def linear_code_error(data: DarcyData, size: int) -> float:

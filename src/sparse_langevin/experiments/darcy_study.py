@@ -237,6 +237,8 @@ def _errors(cell: Cell, judged: Judged) -> dict[str, Any]:
         "mass_residual": best.mean("mass_residual"),
         "baseline_e1": 100 * best.baseline_e1,
         "baseline_e2": 100 * best.baseline_e2,
+        "first_order_e1": 100 * best.first_order_e1,
+        "first_order_e2": 100 * best.first_order_e2,
         "paper": dict(zip(("e1", "e2"), cell.paper, strict=True)) if cell.paper else None,
     }
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.errors import e1, e2, mass_residual
 from sparse_langevin.darcy.grid import Array
-from sparse_langevin.darcy.summary import mean_predictor_errors
+from sparse_langevin.darcy.summary import first_order_errors, mean_predictor_errors
 
 Split = Literal["train", "test"]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -32,6 +32,9 @@ class Evaluation:
     baseline_e1: float
     """Mean e1 of the predictor that always answers the training mean."""
     baseline_e2: float
+    first_order_e1: float
+    """Mean e1 of the solution to first order around the training mean, which needs no network."""
+    first_order_e2: float
 
     def mean(self, measure: str) -> float:
         """Mean over the samples."""
@@ -62,4 +65,5 @@ def evaluate(predict: Callable[[Tensor], Tensor], data: DarcyData, split: Split 
         e2(data.grid, predicted, velocity, kappa),
         mass_residual(data.grid, predicted, data.recipe["source"]),
         *mean_predictor_errors(data, split),
+        *first_order_errors(data, split),
     )
