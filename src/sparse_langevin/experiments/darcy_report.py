@@ -136,8 +136,7 @@ def curves_figure(field: Field, mine: Sequence[dict[str, Any]], curves: dict[str
         epochs, errors = [p[0] for p in curve], [p[1] for p in curve]
         line = axis.plot(epochs, errors, label=str(algorithm), color=COLOURS[algorithm.method])
         line[0].set_linestyle(STYLES.get(algorithm.sparsity, "-"))  # type: ignore[arg-type]
-        line[0].set_linewidth(0.7 if algorithm.variant == "printed" else 1.5)
-        line[0].set_alpha(0.4 if algorithm.variant == "darcy" else 1.0)
+        line[0].set_linewidth({"": 1.5, "darcy": 3.0, "printed": 0.7}[algorithm.variant])
     axis.axhline(mine[0]["baseline_e1"], color="grey", linewidth=0.8, label="training mean")
     axis.axhline(mine[0]["first_order_e1"], color="grey", linewidth=0.8, linestyle="--", label="first order")
     axis.set(xlabel="epoch", ylabel="e1 on test data in percent", yscale="log", title=field.title)
