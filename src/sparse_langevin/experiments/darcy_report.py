@@ -189,7 +189,7 @@ def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
             number(r["e1"]),
             number(r["e2"]),
             number(r["e1_last"]),
-            number(r["mass_residual"], 2),
+            f"{r['mass_residual']:.2g}",
             f"{r['zeros']:,} of {r['sparse_parameters']:,}",
             str(r["epochs"]),
             number(r["cpu_seconds"] / 60 if "cpu_seconds" in r else None, 1),

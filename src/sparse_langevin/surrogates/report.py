@@ -105,7 +105,7 @@ def error_table(judged: Sequence[Judged]) -> Table:
                 one.name,
                 number(100 * best.mean("e1")),
                 number(100 * best.mean("e2")),
-                number(best.mean("mass_residual")),
+                f"{best.mean('mass_residual'):.2g}",
                 number(100 * one.last.mean("e1")),
                 str(one.prediction.samples or 1),
                 number(share, 2),
@@ -116,7 +116,7 @@ def error_table(judged: Sequence[Judged]) -> Table:
         ("training mean", base.baseline_e1, base.baseline_e2),
         ("first order", base.first_order_e1, base.first_order_e2),
     ):
-        rows.append((name, number(100 * first), number(100 * second), "0.000", "–", "–", "–"))  # noqa: RUF001
+        rows.append((name, number(100 * first), number(100 * second), "0", "–", "–", "–"))  # noqa: RUF001
     caption = "Means over the test set. Zeros are counted in the sparse layers."
     return Table(columns, rows, caption)
 
