@@ -36,7 +36,8 @@ def demo(
         run = train(Settings.of(method, sparsity=0.7, epochs=epochs), data, out / method)
         judged.append(judge(run))
         best = judged[-1].averaged or judged[-1].last
-        mean, base = 100 * best.mean("e1"), 100 * best.baseline_e1
-        print(f"  e1 {mean:.2f} % on test data ({base:.1f} % for the training mean), {run.result['seconds']:.0f} s")
+        mean, base, linear = (100 * e for e in (best.mean("e1"), best.baseline_e1, best.first_order_e1))
+        known = f"{base:.1f} % for the training mean, {linear:.1f} % to first order"
+        print(f"  e1 {mean:.2f} % on test data ({known}), {run.result['seconds']:.0f} s")
     write_new(page, report(judged).encode(), overwrite=force)
     print(f"report: {page}")
