@@ -84,9 +84,10 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("default", {}),
         ("relu", {"network": _network("ReLUNetwork")}),
         ("batch-32", {"batch_size": 32}),
-        *((f"step-{s:g}", {"step_size": s}) for s in (3e-4, 3e-3)),
+        *((f"step-{s:g}", {"step_size": s}) for s in (3e-4, 1e-3, 1e-2)),
         ("pruned-70", {"sparsity": 0.7}),
         ("long-pruned-70", {"sparsity": 0.7, "epochs": FULL_ADAM}),
+        ("long-pruned-70-step-0.001", {"sparsity": 0.7, "epochs": FULL_ADAM, "step_size": 1e-3}),
     ],
 }
 
