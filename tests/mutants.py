@@ -194,7 +194,7 @@ FAULTS = [
     Fault("a test set that sets its own scale", "darcy/tensors.py", 'if split != "train":', "if False:"),
     Fault("imported samples not checked", "darcy/imported.py", "check_permeabilities(self.kappa, self.grid)", "pass"),
     Fault("never a logarithm", "darcy/tensors.py", "log = skewness > 1 and", "log = skewness > 1e9 and"),
-    Fault("logarithm not taken", "darcy/tensors.py", "kappa.log() if self.kappa_log else kappa", "kappa"),
+    Fault("logarithm not taken", "darcy/tensors.py", "torch.where(self.kappa_log > 0, kappa.log(), kappa)", "kappa"),
     Fault(
         "mass matrix without its neighbours",
         "darcy/conservation.py",

@@ -19,6 +19,7 @@ from sparse_langevin import GaussianPrior, Pruning, Sampler, SpikeSlab
 from sparse_langevin.darcy import DarcyData, Grid, Recipe, generate
 from sparse_langevin.surrogates import Settings, SurrogateRun, evaluate, train
 from sparse_langevin.surrogates.adam import Adam
+from sparse_langevin.surrogates.export import export_run
 from sparse_langevin.surrogates.settings import METHODS
 from sparse_langevin.surrogates.train import make_chain
 from sparse_langevin.training import CLOCKS
@@ -62,6 +63,11 @@ def test_lognormal_fields_go_in_as_logarithms(tmp_path):
     assert run.surrogate().normalisation.kappa_log == 1
     errors = evaluate(run.surrogate().predict, data)
     assert 100 * errors.mean("e1") == pytest.approx(run.history()[-1]["e1"], rel=1e-5)
+    onnxruntime = pytest.importorskip("onnxruntime")
+    export_run(run, tmp_path / "small", onnx=True)
+    kappa = data.array("kappa", "test").astype(np.float32)
+    (velocity,) = onnxruntime.InferenceSession(tmp_path / "small" / "network.onnx").run(None, {"input": kappa})
+    np.testing.assert_allclose(velocity, run.surrogate().predict(torch.from_numpy(kappa)), rtol=1e-4, atol=1e-4)
 
 
 def test_training_beats_the_mean_predictor(data, tmp_path):

@@ -46,7 +46,7 @@ class Normalisation:
 
     def encode_kappa(self, kappa: Tensor) -> Tensor:
         """Normalised permeability with a channel dimension, (..., 1, ny, nx)."""
-        values = kappa.log() if self.kappa_log else kappa
+        values = torch.where(self.kappa_log > 0, kappa.log(), kappa)  # no branch: it can be traced and exported
         return ((values - self.kappa_mean) / self.kappa_std).unsqueeze(-3)
 
     def encode_velocity(self, velocity: Tensor) -> Tensor:

@@ -29,7 +29,12 @@ def publish(study: Study, folder: Path, command: str) -> Path:
     found, curves = records(folder), read(folder / CURVES) or {}
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     present = {Algorithm.of(record).variant for record in found}
-    lead = [_budget(found), *_LEAD, *(_EXPLAINED[variant] for variant in VARIANTS if variant in present)]
+    lead = [
+        _budget(found),
+        *_LEAD,
+        *(_EXPLAINED[variant] for variant in VARIANTS if variant in present),
+        *_older(found),
+    ]
     sections = [Section("Errors beside the paper's", lead, [main_table(study, found)])]
     sections.append(Section("Is it so?", _CLAIMS, [claims_table(study, found)]))
     order = [(algorithm.method, algorithm.sparsity) for algorithm in algorithms(study)]
@@ -222,6 +227,14 @@ def _budget(found: Sequence[dict[str, Any]]) -> str:
         "Every cell is one training run with the same data for all methods on a field; epochs of the "
         f"samplers: {listed[0]}, of Adam: {listed[1]}.{longer}"
     )
+
+
+def _older(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Which cells have other steps than the defaults of now, and are to be made again."""
+    chosen = [Settings.from_json(record["settings"]) for record in found]
+    other = [s.step_size != Settings.of(s.method, momentum=s.momentum).step_size for s in chosen]
+    names = [record["cell"] for record, differs in zip(found, other, strict=True) if differs]
+    return [f"Made before the search gave these methods the steps they have now: {', '.join(names)}."] if names else []
 
 
 _LEAD = (

@@ -66,17 +66,14 @@ class _Physical(nn.Module):
     def __init__(self, surrogate: Surrogate) -> None:
         super().__init__()
         self.network, self.maps = surrogate.network, surrogate.normalisation
-        self.log = bool(self.maps.kappa_log)  # a graph has no branches that depend on tensors
 
     def forward(self, kappa: Tensor) -> Tensor:
-        values = kappa.log() if self.log else kappa
-        normalised = (values - self.maps.kappa_mean) / self.maps.kappa_std
-        return self.maps.decode_velocity(self.network(normalised.unsqueeze(1)))
+        return self.maps.decode_velocity(self.network(self.maps.encode_kappa(kappa)))
 
     def example(self, normalised: Tensor) -> Tensor:
         """Permeabilities that are positive, and usual ones for the network."""
         values = normalised.squeeze(1) * self.maps.kappa_std + self.maps.kappa_mean
-        return values.exp() if self.log else values.abs() + 1e-3 * self.maps.kappa_mean
+        return values.exp() if self.maps.kappa_log else values.abs() + 1e-3 * self.maps.kappa_mean
 
 
 def load_exported(folder: str | Path) -> Surrogate:
