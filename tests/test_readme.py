@@ -5,8 +5,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from sparse_langevin.experiments.darcy_algorithms import VARIANTS, Algorithm, algorithms, errors, mean
 from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER
-from sparse_langevin.experiments.darcy_report import VARIANTS, Algorithm, algorithms, mean_e1
 from sparse_langevin.surrogates import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -47,15 +47,15 @@ def error_table():
     yield f"| e1 %, in brackets the paper's | {' | '.join(shown)} |"
     yield "|---" * (len(shown) + 1) + "|"
     for words, key, digits in (("training mean", "baseline_e1", 1), ("first order", "first_order_e1", 2)):
-        errors = [next(r[key] for r in records if r["e1"] and r["field"]["name"] == name) for name in shown]
-        yield f"| {words} | {' | '.join(f'{error:.{digits}f}' for error in errors)} |"
+        known = [next(r[key] for r in records if r["e1"] and r["field"]["name"] == name) for name in shown]
+        yield f"| {words} | {' | '.join(f'{error:.{digits}f}' for error in known)} |"
     for plain, variant, measure in rows:
         algorithm = replace(plain, variant=variant)
         cells = []
         for name in shown:
-            e1 = mean_e1(records, name, algorithm, measure)
-            ran = any(r["field"]["name"] == name and Algorithm.of(r) == algorithm for r in records)
-            text = f"{e1:.2f}" if e1 is not None else "diverged" * ran
+            found = errors(records, name, algorithm, measure)
+            e1 = mean(found)
+            text = f"{e1:.2f}" if e1 is not None else "diverged" * bool(found)
             paper = PAPER.get((name, algorithm.method, algorithm.sparsity))
             cells.append(f"{text} ({paper[0]:.2f})" if text and paper and not variant and measure == "e1" else text)
         if any(cells):
