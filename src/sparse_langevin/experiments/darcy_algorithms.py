@@ -7,7 +7,7 @@ from typing import Any
 from sparse_langevin.experiments.darcy_cells import SPARSITIES, Study, Variant, variant_of
 from sparse_langevin.surrogates.settings import Settings
 
-VARIANTS: dict[Variant, str] = {"": "", "darcy": "Darcy network", "printed": "as printed"}
+VARIANTS: dict[Variant, str] = {"": "", "darcy": "Darcy network", "plain": "no momentum"}
 Errors = dict[int, float | None]
 """By seed; None: diverged."""
 

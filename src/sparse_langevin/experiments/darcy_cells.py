@@ -109,7 +109,7 @@ EPOCHS: dict[Study, tuple[int, int]] = {"kle": (60, 75), "channels": (40, 50)}
 SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.3, 0.5, 0.7)}
 KEPT = "kle32-psgld-sa-70-seed0"  # the cell whose posterior samples are kept
 # How a run can differ from what `train` does by default with the paper's network.
-Variant = Literal["", "darcy", "printed"]
+Variant = Literal["", "darcy", "plain"]
 DARCY = "sparse_langevin.darcy.network:DarcyEncoderDecoder"
 
 
@@ -135,7 +135,7 @@ class Cell:
 
     @property
     def variant(self) -> Variant:
-        """Whether it runs the paper's own algorithm, or another network."""
+        """Whether it runs without momentum, or with another network."""
         return variant_of(self.settings)
 
     @property
@@ -150,7 +150,7 @@ def cells(study: Study, scale: Scale, only: Sequence[str] = ()) -> list[Cell]:
     everything = [replace(c, keep=c.name == KEPT) for c in everything]
     if scale == "small":
         everything = [replace(c, settings=shortened(c.settings)) for c in everything if c.settings.seed == 0]
-    return sorted(named(everything, only), key=lambda c: (c.variant == "printed", c.settings.seed, c.field.extra))
+    return sorted(named(everything, only), key=lambda c: (c.variant == "plain", c.settings.seed, c.field.extra))
 
 
 def named(everything: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
@@ -188,7 +188,7 @@ def variant_of(settings: Settings) -> Variant:
     """What sets a run apart from the default of `train`."""
     if settings.network == DARCY:
         return "darcy"
-    return "printed" if Settings.of(settings.method).momentum and not settings.momentum else ""
+    return "plain" if Settings.of(settings.method).momentum and not settings.momentum else ""
 
 
 def shortened(settings: Settings) -> Settings:

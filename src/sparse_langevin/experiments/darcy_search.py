@@ -88,6 +88,7 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("pruned-70", {"sparsity": 0.7}),
         ("long-pruned-70", {"sparsity": 0.7, "epochs": FULL_ADAM}),
         ("long-pruned-70-step-0.001", {"sparsity": 0.7, "epochs": FULL_ADAM, "step_size": 1e-3}),
+        *((f"fine-pruned-70-step-{s:g}", {"sparsity": 0.7, "epochs": FULL_ADAM, "step_size": s}) for s in (1e-3, 3e-3)),
     ],
 }
 

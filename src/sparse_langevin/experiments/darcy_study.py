@@ -10,7 +10,7 @@ work/          data sets and runs; can be deleted when the study is finished
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -117,6 +117,8 @@ def _run(
     stop: Callable[[], bool],
 ) -> list[dict[str, Any]]:
     table = {record["cell"]: record for record in records(place.folder)}
+    recipes = {c.field.name: c.field.recipe(place.scale, place.image) for c in cells}
+    _check_recipes(table.values(), {name: recipe.as_json() for name, recipe in recipes.items()}, place.folder)
     missing = []
     for cell in cells:
         if _is_of(table.get(cell.name), cell):
@@ -127,7 +129,7 @@ def _run(
         missing.append(cell)
     for field in {cell.field.name: cell.field for cell in missing}.values():
         progress(0.0, f"data of {field.name}")
-        generate(field.recipe(place.scale, place.image), place.data(field), workers=workers)
+        generate(recipes[field.name], place.data(field), workers=workers)
     for cell in missing:
         if (place.run(cell) / RUN).exists() and not _can_resume(place.run(cell), cell.settings):
             shutil.rmtree(place.run(cell))
@@ -149,21 +151,32 @@ def _run(
     return records(place.folder)
 
 
+def _check_recipes(found: Iterable[dict[str, Any]], wanted: Mapping[str, dict[str, Any]], folder: Path) -> None:
+    """Raise if a record is about other data than those of its field now: another scale, another image."""
+    for record in found:
+        there = record.get("recipe", {})
+        for name, value in wanted.get(record["field"]["name"], {}).items():
+            if there.get(name) != value:
+                raise ValueError(
+                    f"{folder} has {record['cell']} on data with {name} = {there.get(name)}, now it is {value}: "
+                    "use the same scale and image, or choose another folder with --out"
+                )
+
+
 def _work(cell: Cell, place: Place) -> None:
     """Train and judge one cell; runs in a process of its own."""
     torch.set_num_threads(1)
     try:
         finished = train(cell.settings, DarcyData(place.data(cell.field)), place.run(cell), progress=False)
-        curve = [[r["epoch"], r["e1"], r["seconds"]] for r in finished.history()]
         if cell.settings.validation:
             errors = _validation_errors(finished)
         else:
             judged = judge(finished)
             write_atomically(place.figure(cell), _picture(judged))
             errors = _errors(cell, judged)
-        _leave(cell, place, errors | _counts(finished), curve)
+        _leave(cell, place, errors | _counts(finished))
     except FloatingPointError as error:  # a result, too: the step was too large
-        _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)}, [])
+        _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)})
 
 
 def _validation_errors(run: SurrogateRun) -> dict[str, float]:
@@ -190,10 +203,8 @@ def _enter(cell: Cell, place: Place) -> dict[str, Any]:
 
 
 def _is_of(record: dict[str, Any] | None, cell: Cell) -> bool:
-    """Whether a record is that of a cell as it is now, not of what it was before its settings or field changed."""
-    if record is None or record["field"] != cell.field.describe():
-        return False
-    return Settings.from_json(record["settings"]) == cell.settings
+    """Whether a record is that of a cell as it is now, not of what it was before its settings changed."""
+    return record is not None and Settings.from_json(record["settings"]) == cell.settings
 
 
 def _can_resume(path: Path, settings: Settings) -> bool:
@@ -204,13 +215,15 @@ def _can_resume(path: Path, settings: Settings) -> bool:
         return False
 
 
-def _leave(cell: Cell, place: Place, found: dict[str, Any], curve: list[list[float]]) -> None:
-    """Write what the table keeps of a cell; errors in percent."""
+def _leave(cell: Cell, place: Place, found: dict[str, Any]) -> None:
+    """Write what the table keeps of a cell, errors in percent, and its learning curve."""
     settings = cell.settings
+    curve = [[r["epoch"], r["e1"], r["seconds"]] for r in SurrogateRun.open(place.run(cell)).history()]
     head = {
         "cell": cell.name,
         "study": cell.study,
         "field": cell.field.describe(),
+        "recipe": DarcyData(place.data(cell.field)).recipe,
         "method": settings.method,
         "sparsity": settings.sparsity,
         "momentum": settings.momentum,
