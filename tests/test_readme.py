@@ -89,4 +89,4 @@ def test_defaults_of_training():
         stated[option.replace("-", "_")] = [float(value)] * len(methods)
     assert stated == {name: [getattr(m, name) for m in methods] for name in stated}
     numbers = {name for name, value in methods[0].as_json().items() if isinstance(value, int | float)}
-    assert stated.keys() == numbers - {"seed", "chain", "sparsity"}
+    assert stated.keys() == numbers - {"seed", "chain"}

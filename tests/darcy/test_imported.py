@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from sparse_langevin.darcy import DarcyData, Grid, Recipe, Solver, generate
+from sparse_langevin.darcy.imported import read_arrays
 
 GRID = Grid(8, 6)
 
@@ -40,6 +41,8 @@ def test_velocities_that_are_missing_are_solved_for(arrays, tmp_path):
     np.save(tmp_path / "kappa.npy", arrays["kappa"])
     data = bring(tmp_path / "kappa.npy", tmp_path / "out")
     assert np.array_equal(data.array("velocity"), arrays["velocity"])
+    np.save(tmp_path / "one.npy", arrays["kappa"][2])
+    assert np.array_equal(read_arrays(tmp_path / "one.npy")["kappa"], arrays["kappa"][2:3])
 
 
 def test_foreign_velocities_show_their_mass_residual(arrays, tmp_path):

@@ -127,7 +127,7 @@ def evaluate(
 
 def predict(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or one that 'export' has made.")],
-    input: Annotated[Path, typer.Option(help="kappa (samples, ny, nx): .npy, .npz or HDF5.")],
+    input: Annotated[Path, typer.Option(help="kappa (samples, ny, nx), or one field (ny, nx): .npy, .npz or HDF5.")],
     out: Annotated[Path, typer.Option(help="Velocities to write: .npz.")],
     std: Annotated[
         bool, typer.Option("--std", help="Insist on standard deviations: an error without samples.")

@@ -1,7 +1,8 @@
 """Fields that users bring: an array of permeabilities, with or without the velocities that belong to them.
 
 A file is ``.npz`` or HDF5 with ``kappa`` (samples, ny, nx) and, optionally, ``velocity`` (samples, edges) and
-``pressure`` (samples, ny, nx); or a ``.npy`` array of kappa alone. Without velocities the flow problem is solved.
+``pressure`` (samples, ny, nx); or a ``.npy`` array of kappa alone. Without velocities the flow problem is solved. A
+single kappa may also be (ny, nx).
 """
 
 from dataclasses import dataclass
@@ -70,6 +71,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise ValueError(f"{path} is not a .npy, .npz or HDF5 file that can be read: {error}") from error
     if "kappa" not in arrays:
         raise ValueError(f"{path} has no array 'kappa' of shape (samples, ny, nx)")
+    if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
+        arrays["kappa"] = arrays["kappa"][None]
     if arrays["kappa"].ndim != 3 or arrays["kappa"].size == 0:
         raise ValueError(f"kappa in {path} must have shape (samples, ny, nx), got {arrays['kappa'].shape}")
     return {name: np.asarray(array, dtype=float) for name, array in arrays.items()}

@@ -116,8 +116,11 @@ def error_table(judged: Sequence[Judged]) -> Table:
         ("training mean", base.baseline_e1, base.baseline_e2),
         ("first order", base.first_order_e1, base.first_order_e2),
     ):
-        rows.append((name, number(100 * first), number(100 * second), "0", "–", "–", "–"))  # noqa: RUF001
-    caption = "Means over the test set. Zeros are counted in the sparse layers."
+        rows.append((name, number(100 * first), number(100 * second), "–", "–", "–", "–"))  # noqa: RUF001
+    caption = (
+        "Means over the test set; the last two rows know the training part of the same data set. Zeros are counted in "
+        "the sparse layers."
+    )
     return Table(columns, rows, caption)
 
 
