@@ -3,7 +3,8 @@
 25 by 25 cells instead of 50 by 50, the paper's 1500 samples, a tenth of the training data set apart. One choice at a
 time differs from the defaults in `surrogates.settings`; samplers are judged by the mean over their samples. What
 depends on the length of a run is also tried in runs of full length (long), and the steps of Adam and of the methods
-without a preconditioner, which depend on the grid, on 50 by 50 cells as well (fine). Other seeds say what a difference means.
+without a preconditioner, which depend on the grid, on 50 by 50 cells as well (fine). Other seeds say what a
+difference means.
 """
 
 import math
