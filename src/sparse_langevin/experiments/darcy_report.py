@@ -159,13 +159,13 @@ def _budget(found: Sequence[dict[str, Any]]) -> str:
 _LEAD = (
     "The settings of each method were chosen on validation data, most of them on a grid of 25 by 25 cells. That steps "
     "of 1.0 for SGLD with momentum and of 0.003 for Adam are too large on 50 by 50 was seen in runs of this table, and "
-    "smaller ones then chosen on validation data there. Errors of the four samplers are those of the mean over the posterior "
-    "samples that the run has kept.",
+    "smaller ones then chosen on validation data there. Errors of the four samplers are those of the mean over the "
+    "posterior samples that the run has kept.",
     "The paper gives neither its constant kappa_0, nor the contrast of its channels, nor its activation: its errors "
     "and ours are not about the same fields. We took a kappa_0 at which PSGLD without momentum comes near its error on "
     "32 terms, and permeabilities at which PSGLD does on channels, so that only the distances between methods compare "
-    "with the paper's. The error of always answering the training mean says how hard ours are; "
-    "that of the solution to first order around it, which needs no network, how far they are from linear.",
+    "with the paper's. The error of always answering the training mean says how hard ours are; that of the solution to "
+    "first order around it, which needs no network, how far they are from linear.",
 )
 _EXPLAINED: dict[Variant, str] = {
     "": "The four samplers run as 'train' does it: with momentum, PSGLD and PSGLD-SA also with noise from the middle "
