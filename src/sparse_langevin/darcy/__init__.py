@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 from sparse_langevin.darcy.channels import Channels, ImageCrops, read_facies
-from sparse_langevin.darcy.datasets import DarcyData, Recipe, generate
+from sparse_langevin.darcy.datasets import DarcyData, generate
 from sparse_langevin.darcy.errors import e1, e2, energy, mass_residual, pressure_error
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.kle import KLE
 from sparse_langevin.darcy.pictures import sample_figure
+from sparse_langevin.darcy.recipes import Recipe
 from sparse_langevin.darcy.solver import Dirichlet, Neumann, Solution, Solver, solve
 from sparse_langevin.darcy.vtk import write_vti
 from sparse_langevin.lazy import lazily

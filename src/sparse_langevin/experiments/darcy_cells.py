@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sparse_langevin.darcy.datasets import Recipe
 from sparse_langevin.darcy.grid import Grid
+from sparse_langevin.darcy.recipes import Recipe
 from sparse_langevin.surrogates.settings import Settings
 
 Study = Literal["kle", "channels"]
