@@ -77,6 +77,6 @@ def _absolute(study: Study, found: Records, field: str) -> Iterator[Claim]:
             yield f"{algorithm} below the paper's PSGLD-SA", mine, dict.fromkeys(mine, paper[0]), 1.0
     linear = next((r["first_order_e1"] for r in found if r["field"]["name"] == field and r["e1"]), None)
     for algorithm in ours:
-        if algorithm.sparsity == 0.7:
+        if algorithm.sparsity == 0.7 and linear is not None:
             mine = errors(found, field, algorithm)
             yield f"{algorithm} below first order", mine, dict.fromkeys(mine, linear), 1.0
