@@ -140,7 +140,7 @@ def test_what_has_changed_is_made_again(place):
     (second,) = darcy_study.run([other], place, workers=1)
     assert (first["epochs"], second["epochs"]) == (4, 3)
     elsewhere = replace(other, field=replace(other.field, settings=other.field.settings | {"kappa_0": 7.0}))
-    with pytest.raises(ValueError, match=r"has kle32-adam-70-seed0 on data with settings = .*kappa_0.*--out"):
+    with pytest.raises(ValueError, match=r"has kle32-adam-70-seed0 on kle32 with settings = .*kappa_0.*--out"):
         darcy_study.run([elsewhere], place, workers=1)
 
 

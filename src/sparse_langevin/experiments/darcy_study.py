@@ -154,11 +154,11 @@ def _run(
 def _check_recipes(found: Iterable[dict[str, Any]], wanted: Mapping[str, dict[str, Any]], folder: Path) -> None:
     """Raise if a record is about other data than those of its field now: another scale, another image."""
     for record in found:
-        there = record.get("recipe", {})
-        for name, value in wanted.get(record["field"]["name"], {}).items():
+        field, there = record["field"]["name"], record.get("recipe", {})
+        for name, value in wanted.get(field, {}).items():
             if there.get(name) != value:
                 raise ValueError(
-                    f"{folder} has {record['cell']} on data with {name} = {there.get(name)}, now it is {value}: "
+                    f"{folder} has {record['cell']} on {field} with {name} = {there.get(name)}, now it is {value}: "
                     "use the same scale and image, or choose another folder with --out"
                 )
 
