@@ -53,7 +53,7 @@ def test_every_cell_of_the_papers_tables_is_there():
                 assert {(field.name, "adam", 0.0), (field.name, "adam", 0.7)} <= there
     names = [c.name for c in cells("kle", "paper")]
     assert len(names) == len(set(names)) == (3 * 8 + 1 + 6) + 2 * (8 + 1 + 6) + 2 * 3
-    assert len(cells("channels", "paper")) == (10 + 5) + 2 * 3 + 2
+    assert len(cells("channels", "paper")) == (10 + 3) + 2 * 3 + 2
     assert len(cells("kle", "small")) == 3 * (8 + 1 + 6) + 2 * 3
 
 

@@ -181,7 +181,7 @@ def _runs(study: Study, place: Field) -> list[Settings]:
     rows = [run(*pair, seed=seed) for seed in seeds for pair in everything]
     if study == "kle":
         return [*rows, run(*ours, network=DARCY), *(run(*pair, momentum=0.0) for pair in samplers)]
-    return [*rows, *(run(m, s, network=DARCY) for m, s in everything if m == "psgld-sa" or s == 0.7)]
+    return [*rows, *(run(m, s, network=DARCY) for m, s in everything if s == 0.7)]
 
 
 def variant_of(settings: Settings) -> Variant:
