@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call, grad, hessian, jvp, vmap
 
 from sparse_langevin.darcy.layers import HalvingPool, InputConv2d
 
@@ -53,3 +54,38 @@ def test_second_derivatives_too():
     theirs.load_state_dict(mine.state_dict())
     for a, b in zip(product(mine, HalvingPool()), product(theirs, nn.AvgPool2d(2)), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def over_one_at_a_time(f, parameters, x):
+    return grad(lambda z: vmap(lambda one: f(parameters, one[None]))(z).sum())(x)
+
+
+def of_a_gradient(f, parameters, x):
+    return grad(lambda z: sum(g.square().sum() for g in grad(f)(parameters, z).values()))(x)
+
+
+def forward_mode(f, parameters, x):
+    moved = {name: torch.ones_like(value) for name, value in parameters.items()}
+    return jvp(f, (parameters, x), (moved, x.cos()))[1]
+
+
+def curvature(f, parameters, x):
+    return hessian(f, argnums=1)(parameters, x)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's own, in forward mode
+@pytest.mark.parametrize("transform", [over_one_at_a_time, of_a_gradient, forward_mode, curvature])
+def test_function_transforms(transform):
+    """An input that seems to need no gradient may get one from an outer transform."""
+    x = torch.linspace(-1, 1, 2 * 6 * 4, dtype=torch.float64).view(2, 1, 6, 4)
+    torch.manual_seed(0)
+    mine = nn.Sequential(InputConv2d(3), nn.Tanh(), HalvingPool()).double()
+    theirs = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2)).double()
+    theirs.load_state_dict(mine.state_dict())
+
+    def results(model):
+        parameters = {name: value.detach() for name, value in model.named_parameters()}
+        return transform(lambda p, z: functional_call(model, p, (z,)).sin().sum(), parameters, x)
+
+    assert results(theirs).abs().max() > 1e-3
+    torch.testing.assert_close(results(mine), results(theirs), rtol=1e-12, atol=1e-12)

@@ -23,14 +23,14 @@ class HalvingPool(nn.Module):
 
 
 class InputConv2d(nn.Conv2d):
-    """A convolution of 3 by 3 with padding, for images with one channel that need no gradient themselves."""
+    """A convolution of 3 by 3 with padding, for images with one channel that seldom need a gradient themselves."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(1, channels, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve images (batch, 1, height, width)."""
-        if _ours(x) and not x.requires_grad and self.bias is not None:
+        if _ours(x) and self.bias is not None:
             out: Tensor = _InputConvolution.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
             return out
         return super().forward(x)
@@ -59,6 +59,10 @@ class _Halving(torch.autograd.Function):
         blocks = (grad * 0.25)[..., :, None, :, None].expand(*outer, height, 2, width, 2)
         return blocks.reshape(*outer, 2 * height, 2 * width)
 
+    @staticmethod
+    def jvp(ctx: Any, x: Tensor) -> Tensor:
+        return functional.avg_pool2d(x, 2)
+
 
 class _InputConvolution(torch.autograd.Function):
     generate_vmap_rule = True
@@ -69,12 +73,19 @@ class _InputConvolution(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0])
+        ctx.save_for_backward(*inputs[:2])
+        ctx.save_for_forward(*inputs[:2])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
-        (x,) = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
         patches = functional.unfold(x, 3, padding=1)  # (batch, 9, pixels)
         grads = grad.flatten(2)  # (batch, channels, pixels)
-        weight = torch.bmm(grads, patches.transpose(1, 2)).sum(0)
-        return None, weight.view(-1, 1, 3, 3), grads.sum((0, 2))
+        of_weight = torch.bmm(grads, patches.transpose(1, 2)).sum(0)
+        of_x = functional.conv_transpose2d(grad, weight, padding=1) if ctx.needs_input_grad[0] else None
+        return of_x, of_weight.view(-1, 1, 3, 3), grads.sum((0, 2))
+
+    @staticmethod
+    def jvp(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        old_x, old_weight = ctx.saved_tensors
+        return functional.conv2d(x, old_weight, bias, padding=1) + functional.conv2d(old_x, weight, padding=1)

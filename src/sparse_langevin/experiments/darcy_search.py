@@ -24,6 +24,7 @@ from sparse_langevin.surrogates.settings import Settings
 
 SHORT = 30  # epochs
 FULL, FULL_ADAM = EPOCHS["kle"]
+KINDS = ("long", "fine")  # of runs, by the beginning of their names
 
 
 class ReLUNetwork(EncoderDecoder):
@@ -45,6 +46,18 @@ def _without_preconditioner(*steps: float) -> list[tuple[str, dict[str, Any]]]:
         ("step-1-noise-from-0.5", {"step_size": 1.0, "noise_from": 0.5}),
         *((f"fine-step-{s:g}", {"step_size": s, "epochs": FULL}) for s in (0.5, 1.0)),
         *((f"no-momentum-step-{s:g}", {"momentum": 0.0, "step_size": s}) for s in (0.1, 0.3, 0.5, 1.0, 2.0)),
+    ]
+
+
+def _pruned_adam(kind: str, *choices: dict[str, float]) -> list[tuple[str, dict[str, Any]]]:
+    """Adam with pruning, at full length, with these changes."""
+    words = {"step_size": "step", "prune_end": "prune-end", "warmup": "warmup"}
+    return [
+        (
+            "-".join([f"{kind}-pruned-70", *(f"{words[name]}-{value:g}" for name, value in changes.items())]),
+            {"sparsity": 0.7, "epochs": FULL_ADAM} | changes,
+        )
+        for changes in choices
     ]
 
 
@@ -87,10 +100,9 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("batch-32", {"batch_size": 32}),
         *((f"step-{s:g}", {"step_size": s}) for s in (3e-4, 3e-3, 1e-2)),
         ("pruned-70", {"sparsity": 0.7}),
-        ("long-pruned-70", {"sparsity": 0.7, "epochs": FULL_ADAM}),
-        ("long-pruned-70-step-0.003", {"sparsity": 0.7, "epochs": FULL_ADAM, "step_size": 3e-3}),
-        ("fine-pruned-70", {"sparsity": 0.7, "epochs": FULL_ADAM}),
-        *((f"fine-pruned-70-step-{s:g}", {"sparsity": 0.7, "epochs": FULL_ADAM, "step_size": s}) for s in (3e-4, 3e-3)),
+        *_pruned_adam("long", {}, {"step_size": 3e-3}, {"prune_end": 0.7}),
+        *_pruned_adam("fine", {}, *({"step_size": s} for s in (3e-4, 3e-3))),
+        *_pruned_adam("fine", *({"step_size": s, "warmup": 0.1} for s in (1e-3, 3e-3))),
     ],
 }
 
@@ -100,8 +112,9 @@ def search_table(found: Sequence[dict[str, Any]]) -> Table:
 
     def order(record: dict[str, Any]) -> tuple[int, str, float]:
         _, changed = _names(record)
-        kind = next((kind for kind in ("long-", "fine-") if changed.startswith(kind)), "")
-        return list(VARIATIONS).index(record["method"]), kind, record["e1"] or math.inf
+        kind = changed.split("-")[0]
+        order = list(VARIATIONS).index(record["method"]), kind if kind in KINDS else ""
+        return *order, record["e1"] or math.inf
 
     rows = [
         (
@@ -145,6 +158,6 @@ def search_cells(only: Sequence[str] = ()) -> list[Cell]:
         common = {"sparsity": sparsity, "epochs": SHORT, "validation": 0.1}
         for name, changes in variations:
             settings = Settings.of(method, **common | changes)
-            place = fine if name.startswith("fine-") else field
+            place = fine if name.startswith("fine") else field
             cells.append(Cell("search", place, settings, label=f"{method}-{name}"))
     return named(cells, only)
