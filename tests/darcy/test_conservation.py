@@ -70,3 +70,13 @@ def test_first_order():
         found = first_order(grid, torch.from_numpy(kappa)[None], torch.tensor(3.0), usual)[0]
         errors.append(np.abs(solver.solve(kappa).velocity - found.numpy()).max())
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.05)
+
+
+def test_double_precision_is_double_whatever_the_default():
+    grid = Grid(7, 5)
+    torch.set_default_dtype(torch.float32)
+    kappa = 1 + 0.1 * torch.rand(2, *grid.shape, dtype=torch.float64)
+    u = draws(grid)[0]
+    change = first_order(grid, kappa, torch.tensor(1.0), u) - u
+    assert float(grid.divergence(change).abs().max()) < 1e-12
+    assert float(grid.divergence(DivergenceFree(grid, dtype=torch.float64)(u)).abs().max()) < 1e-12

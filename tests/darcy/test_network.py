@@ -69,6 +69,12 @@ def test_its_answers_conserve_mass(tmp_path):
         network.check_targets(torch.randn(12, data.grid.edges))
 
 
+def test_fields_move_to_the_network():
+    grid = Grid(6, 4)
+    surrogate = Surrogate(DarcyEncoderDecoder(grid), grid, Normalisation.identity(grid)).to("meta")
+    assert surrogate.predict(torch.ones(3, 4, 6, dtype=torch.float64)).device.type == "meta"
+
+
 def test_surrogate_takes_and_gives_physical_units():
     grid = Grid(4, 3)
     generator = torch.Generator().manual_seed(0)

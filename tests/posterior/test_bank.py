@@ -125,12 +125,18 @@ def test_files_are_plain_safetensors(tmp_path):
     assert path.stem == "mask-" + hashlib.sha256(text + bits.tobytes()).hexdigest()
 
 
-def test_cycles_begin_with_a_burn_in():
-    bank = PosteriorBank(thin=5, burn_in=10, cycle=20)
+@pytest.mark.parametrize(
+    ("cycle", "steps"), [(20, [15, 20, 35, 40]), (18, [15, 33]), (17, [15, 32]), (40, [15, 20, 25, 30, 35, 40])]
+)
+def test_cycles_begin_with_a_burn_in(cycle, steps):
+    bank = PosteriorBank(thin=5, burn_in=10, cycle=cycle)
     run(bank)
-    assert [s.step for s in bank] == [15, 20, 35, 40]
-    for wrong in ({"cycle": 18}, {"cycle": 10}):
-        with pytest.raises(ValueError, match="cycle must be a multiple of thin and at least burn_in"):
+    assert [s.step for s in bank] == steps
+
+
+def test_cycles_that_cannot_be():
+    for wrong in ({"cycle": 18, "budget": 10**6}, {"cycle": 10}):
+        with pytest.raises(ValueError, match=r"cycle must be at least burn_in . thin, and with a budget a multiple"):
             PosteriorBank(thin=5, burn_in=10, **wrong)
 
 
@@ -175,7 +181,7 @@ def test_samples_that_are_not_finite_are_refused():
     info = sampler.step(X, Y)
     with torch.no_grad():
         sampler.flat.vector[0] = torch.nan
-    with pytest.raises(ValueError, match="sample of step 1 has values that are not finite"):
+    with pytest.raises(FloatingPointError, match="sample of step 1 is not finite"):
         bank.collect(sampler, info)
 
 

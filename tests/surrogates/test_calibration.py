@@ -37,6 +37,19 @@ def test_a_spread_that_says_nothing_is_left_to_the_noise():
     assert found.weights < 0.05 and found.noise == pytest.approx(2.0, rel=0.05)
 
 
+def test_edges_that_are_known_do_not_count():
+    """Those of closed sides: a likelihood with them would have no noise at all."""
+    true, forecast = made(2.0, 0.5)
+    known = torch.full((300, 5), 3.0, dtype=torch.float64)
+    velocity, std = torch.cat([forecast.velocity, known], 1), torch.cat([forecast.std, 0 * known], 1)
+    more = Forecast(velocity, std, forecast.noise_std, samples=9)
+    truth = np.concatenate([true, known.numpy() * (1 + 1e-8)], axis=1)
+    assert find_factors(truth, more) == find_factors(true, forecast)
+    assert trust_of(truth, more).plain == trust_of(true, forecast).plain
+    off = truth + np.where(np.arange(105) < 100, 0, 0.3)  # without spread, but wrong: that counts
+    assert find_factors(off, more).count == off.size
+
+
 def test_quantiles_are_those_of_the_normal_distribution():
     _, forecast = made(1.0, 1.0, fields=2, edges=3)
     better = Factors(2.0, 3.0, 0.9, 1).apply(forecast, [0.1, 0.5, 0.9])

@@ -150,3 +150,9 @@ def test_cycles_take_samples_at_the_end_of_each(data, tmp_path):
     assert weights[0] / weights[1] == pytest.approx(1 + 9 * (1 + math.cos(0.75 * math.pi)) / 2)  # down to a tenth
     masks = {tuple((p == 0).flatten().tolist()) for s in run.bank() for n, p in s.parameters.items() if "3.w" in n}
     assert len(masks) == 1
+
+
+def test_samples_of_a_cycle_of_prime_length_lie_apart(data, tmp_path):
+    run = train(short(epochs=7, cycles=4, samples=8, burn_in=0.0), data, tmp_path / "run", progress=False)
+    steps = [s.step for s in run.bank()]  # 7 epochs of 4 steps, in four cycles of 7
+    assert steps == [4, 7, 11, 14, 18, 21, 25, 28]

@@ -20,6 +20,7 @@ from sparse_langevin.darcy import DarcyData, Grid, Recipe, generate
 from sparse_langevin.surrogates import Settings, SurrogateRun, evaluate, train
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.export import export_run
+from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.settings import METHODS
 from sparse_langevin.surrogates.train import make_chain
 from sparse_langevin.training import CLOCKS
@@ -197,6 +198,35 @@ def test_bad_settings(changes, message, data, tmp_path):
     with pytest.raises(ValueError, match=re.escape(message)):
         train(short(method, **changes), data, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()  # the corrected call may use it
+
+
+def test_a_network_with_dropout_is_determined_by_the_settings(data, tmp_path):
+    settings = short(network="tests.surrogates.small:Dropped")
+    digests = []
+    for name in "ab":
+        torch.manual_seed(ord(name))  # what else has happened in the process does not matter
+        digests.append(train(settings, data, tmp_path / name, progress=False).result["model_sha256"])
+    assert digests[0] == digests[1]
+
+
+def test_a_device_that_is_not_there(data, tmp_path):
+    with pytest.raises(ValueError, match="torch cannot use the device 'abacus' on this machine: "):
+        train(short(), data, tmp_path / "run", device="abacus")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("method", METHODS)
+def test_an_accelerator_gives_nearly_the_same(method, data, tmp_path):
+    device = torch.accelerator.current_accelerator()
+    settings = short(method, sparsity=0.5)
+    here = train(settings, data, tmp_path / "here", progress=False)
+    there = train(settings, data, tmp_path / "there", device=device, progress=False)
+    kappa = torch.from_numpy(data.array("kappa", "test"))
+    first, second = predict(here, kappa), predict(there, kappa, device=device)
+    scale = float(first.velocity.std())
+    torch.testing.assert_close(second.velocity, first.velocity, rtol=0, atol=0.01 * scale)
+    assert there.result["zeros"] == here.result["zeros"]
 
 
 def test_samples_from_the_first_step_on(data, tmp_path):

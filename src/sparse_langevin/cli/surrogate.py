@@ -15,6 +15,7 @@ from sparse_langevin.files import require_new, write_new
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run that 'train' has made.")]
 Data = Annotated[Path | None, typer.Option(help="Another data set on the same grid; the run's own unless given.")]
+Device = Annotated[str | None, typer.Option(help="Where to compute, such as cuda; the CPU unless given.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 
 
@@ -52,6 +53,7 @@ def train(
     chains: Annotated[
         int, typer.Option(min=1, help="Independent chains, in processes side by side; more can be added later.")
     ] = 1,
+    device: Device = None,
     profile: Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write the learning curves for TensorBoard, too.")
@@ -67,11 +69,11 @@ def train(
     changes = {f.name: given[f.name] for f in fields(Settings) if f.name not in ("method", "chain")}
     settings = Settings.of(method, **changes)
     if chains == 1:
-        place = train_surrogate(settings, DarcyData(data), run, profile=seconds, tensorboard=tensorboard)
+        place = train_surrogate(settings, DarcyData(data), run, device=device, profile=seconds, tensorboard=tensorboard)
     elif profile or tensorboard:
         raise ValueError(f"--{'profile' if profile else 'tensorboard'} is for one chain: leave out --chains")
     else:
-        place = train_chains(settings, DarcyData(data), run, chains)
+        place = train_chains(settings, DarcyData(data), run, chains, device=device)
     if profile and seconds:
         _print_profile(seconds)
     result = place.result
@@ -143,6 +145,7 @@ def predict(
         Path | None, typer.Option(help="Where the run's data set is now, if it has moved, for --recalibrated.")
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="Only the last posterior sample.")] = False,
+    device: Device = None,
     force: Force = False,
 ) -> None:
     """Velocity of new permeability fields, with standard deviations when the run has kept samples."""
@@ -165,6 +168,8 @@ def predict(
     require_new(out, overwrite=force)
     kappa = torch.from_numpy(read_arrays(input)["kappa"])
     if (run / MANIFEST).exists():  # made by 'export'
+        if device is not None:
+            raise ValueError(f"{run} is made for the CPU: leave out --device, or give the run it was exported from")
         if std or quantiles or recalibrated:
             raise ValueError(f"{run} is one network without posterior samples: give the run it was exported from")
         made = Forecast(load_exported(run).predict(kappa))
@@ -176,6 +181,7 @@ def predict(
                 kappa,
                 last=last,
                 quantiles=() if recalibrated else quantiles or (),
+                device=device,
                 progress=lambda done: advance(done, ""),
             )
         if recalibrated:

@@ -33,6 +33,8 @@ class DivergenceFree(nn.Module):
         The grid of the velocities.
     closed
         Sides without flow: among ``"left"``, ``"right"``, ``"bottom"``, ``"top"``.
+    dtype
+        Torch's default unless given; `to` would only widen numbers that were rounded to that.
 
     Examples
     --------
@@ -42,11 +44,11 @@ class DivergenceFree(nn.Module):
     True
     """
 
-    def __init__(self, grid: Grid, closed: Sequence[str] = CLOSED) -> None:
+    def __init__(self, grid: Grid, closed: Sequence[str] = CLOSED, *, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         if unknown := set(closed) - set(SIDES):
             raise ValueError(f"there is no side {sorted(unknown)[0]!r}: choose among {', '.join(SIDES)}")
-        self.grid = grid
+        self.grid, self._dtype = grid, dtype or torch.get_default_dtype()
         along_x = _axis(grid.nx, grid.hx, grid.hy, "left" in closed, "right" in closed)
         along_y = _axis(grid.ny, grid.hy, grid.hx, "bottom" in closed, "top" in closed)
         self.open_x, self.divergence_x, self.over_mass_x, self.flow_x, self.vectors_x = map(self._fixed, along_x[:-1])
@@ -57,7 +59,7 @@ class DivergenceFree(nn.Module):
 
     def _fixed(self, matrix: Array) -> nn.Buffer:
         """Moves with the module, and is not saved: the grid determines it."""
-        return nn.Buffer(torch.from_numpy(matrix).to(torch.get_default_dtype()), persistent=False)
+        return nn.Buffer(torch.from_numpy(matrix).to(self._dtype), persistent=False)
 
     def forward(self, velocity: Tensor) -> Tensor:
         """Project velocities (..., edges)."""
@@ -75,7 +77,7 @@ def first_order(grid: Grid, kappa: Tensor, usual_kappa: Tensor, usual_velocity: 
     The mixed finite element solution to first order in the difference, with the paper's sides: the permeability times
     the usual gradient, made to conserve mass again. It needs no training but the usual velocity, such as a mean.
     """
-    project = DivergenceFree(grid).to(kappa.dtype)
+    project = DivergenceFree(grid, dtype=kappa.dtype).to(kappa.device)
     excess = (kappa / usual_kappa - 1) * (grid.hx * grid.hy)
     x, y = grid.split(usual_velocity)
     x = _weighted(excess, x) @ project.over_mass_x

@@ -153,8 +153,8 @@ class Surrogate(nn.Module):
         """Velocity (batch, edges) of permeability fields (batch, ny, nx), both in physical units."""
         self.check(kappa)
         maps = self.normalisation
-        parts = torch.split(kappa, BATCH)
-        return torch.cat([maps.decode_velocity(self(maps.encode_kappa(part.float()))) for part in parts])
+        parts = torch.split(kappa.to(maps.kappa_mean.device, torch.float32), BATCH)
+        return torch.cat([maps.decode_velocity(self(maps.encode_kappa(part))) for part in parts])
 
     def check(self, kappa: Tensor) -> None:
         """Raise if a field has another shape, or is not positive."""

@@ -123,11 +123,11 @@ def _cells_table(mine: Sequence[dict[str, Any]]) -> Table:
 
 
 def _mixed(mine: Sequence[dict[str, Any]]) -> list[str]:
-    """Which cells have run on other data of the same recipe, as machines may round differently."""
+    """Which cells have run on other data of the same recipe, as machines and versions may round differently."""
     bases = {r["cell"]: r["baseline_e1"] for r in mine if r["e1"] is not None}
     usual = median_low(bases.values())
     other = [cell for cell, base in bases.items() if not math.isclose(base, usual, rel_tol=1e-6)]
-    words = "On data of the same recipe that differ a little from those of the other cells, made on another machine"
+    words = "On data of the same recipe that differ a little from those of the other cells (machine, version)"
     return [f"{words}: {', '.join(other)}."] if other else []
 
 

@@ -188,8 +188,9 @@ def _lead(found: Sequence[Record]) -> list[str]:
         "dropout, much or little, which stays on when it forecasts.",
         "A tenth of the training data is set apart for all of them. It gives the noise level of Adam's networks "
         "(the sampler learns its own from the data it trains on) and the factors of the recalibration. The numbers "
-        f"shown are those of {ours['tests']} test fields, which were used for nothing else. The velocities of a field "
-        "depend on each other, so they count for far fewer independent ones; each contender was trained once.",
+        f"shown are those of {ours['tests']} test fields, of which no number enters training, noise or factors. The "
+        "velocities of a field depend on each other, so they count for far fewer independent ones; each contender was "
+        "trained once.",
         f"How the forecasts do far from the training data is seen on {FAR_FIELDS} fields of channels by the built-in "
         f"generator, with permeability {FAR[0]:g} and {FAR[1]:g}.",
     ]

@@ -53,8 +53,7 @@ class PosteriorBank:
     burn_in
         Steps before the first sample is taken.
     cycle
-        For a step size that starts anew every so many steps, a multiple of ``thin``: ``burn_in`` then counts in each
-        cycle.
+        For a step size that starts anew every so many steps: ``burn_in`` and ``thin`` then count in each cycle.
     folder
         Where to keep the samples; in memory if None. A run with checkpoints needs a folder. Chains of one process may
         share a folder; processes may not.
@@ -63,7 +62,7 @@ class PosteriorBank:
         themselves; ``"full"`` keeps every bit, in twice the space.
     budget
         Bytes that the bank may take. When it would outgrow them, it drops every second sample of every chain and
-        from then on takes half as many.
+        from then on takes half as many; a ``cycle`` must then be a multiple of ``thin``.
     skip_damaged
         Go on without samples that cannot be read, with a line in the log, instead of raising.
 
@@ -94,10 +93,10 @@ class PosteriorBank:
             raise ValueError(f"PosteriorBank.precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
         if budget is not None and budget < 1:
             raise ValueError(f"PosteriorBank.budget is a number of bytes, or None for no limit, got {budget!r}")
-        if cycle is not None and (cycle % thin or cycle < burn_in + thin):
+        if cycle is not None and (cycle < burn_in + thin or (budget is not None and cycle % thin)):
             raise ValueError(
-                f"PosteriorBank.cycle must be a multiple of thin and at least burn_in + thin, got cycle={cycle!r}, "
-                f"thin={thin!r}, burn_in={burn_in!r}"
+                f"PosteriorBank.cycle must be at least burn_in + thin, and with a budget a multiple of thin, got "
+                f"cycle={cycle!r}, thin={thin!r}, burn_in={burn_in!r}"
             )
         self.thin, self.burn_in, self.cycle, self.precision, self.budget = thin, burn_in, cycle, precision, budget
         self.skip_damaged = skip_damaged
@@ -115,7 +114,8 @@ class PosteriorBank:
     @property
     def spacing(self) -> int:
         """Steps between samples now: ``thin``, doubled each time the bank outgrew its budget."""
-        return self._grid().spacing
+        grid = read_grid(self._store)
+        return grid.spacing if grid is not None else self.thin
 
     @property
     def nbytes(self) -> int:
@@ -128,11 +128,11 @@ class PosteriorBank:
         if step <= self.burn_in or (step - self.burn_in) % self.thin:
             return
         place = Place(sampler.chain, info.step)
-        if not self._grid().has(info.step) and not self._lacks_base(place.chain):
+        if not self._keeps(info.step) and not self._lacks_base(place.chain):
             return
         vector = sampler.flat.vector.detach().cpu().numpy()
         if not np.isfinite(vector).all():
-            raise ValueError(f"the sample of step {info.step} has values that are not finite: use a smaller step size")
+            raise FloatingPointError(f"the sample of step {info.step} is not finite: use a smaller step size")
         mask = Mask.of(sampler.flat, vector)
         self._open(place, mask)
         about: dict[str, object] = {"chain": place.chain, "step": place.step}
@@ -203,8 +203,10 @@ class PosteriorBank:
         """
         return self.predictive(model, inputs, transform=transform).moments()
 
-    def _grid(self) -> Grid:
-        return read_grid(self._store) or Grid(self.burn_in, self.thin)
+    def _keeps(self, step: int) -> bool:
+        """Whether a sample of this step has not been dropped for the budget."""
+        grid = read_grid(self._store)
+        return grid is None or grid.has(step)
 
     def _open(self, place: Place, mask: Mask) -> None:
         """Before a chain's first sample: insist that what the folder has can go together with it."""
@@ -238,7 +240,7 @@ class PosteriorBank:
             data = pack({"chain": place.chain, "step": place.step, "mask": mask.digest}, values)
             files[place.name("base")] = data
             self._bases[place.chain] = Base(place.step, values, mask, unpack(data)[0]["crc32"])
-        if self._grid().has(place.step):
+        if self._keeps(place.step):
             facts: dict[str, object] = {**about, "mask": mask.digest, "base": None}
             if self.precision == "float16":
                 base = self._base(place.chain)

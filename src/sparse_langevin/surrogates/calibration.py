@@ -102,6 +102,7 @@ def find_factors(true: Array, forecast: Forecast) -> Factors:
 
     The likelihood settles how the two deviations compare; the coverage, which heavy tails do not disturb, their size.
     """
+    true, forecast = _without_known(true, forecast)
     assert forecast.std is not None and forecast.noise_std is not None
     errors = np.square(true - forecast.velocity.double().numpy())
     parts = np.stack([np.square(forecast.std.double().numpy()), np.full_like(errors, forecast.noise_std**2)])
@@ -123,10 +124,11 @@ def find_factors(true: Array, forecast: Forecast) -> Factors:
 def trust_of(true: Array, forecast: Forecast, factors: Factors | None = None) -> Trust:
     """Judge a forecast of the true velocities (fields, edges) of test fields, as it is and with factors."""
     mean = forecast.velocity.double().numpy()
+    judged, bars = _without_known(true, forecast)
     return Trust(
-        assess([(true, _normal(forecast))]),
+        assess([(judged, _normal(bars))]),
         factors,
-        assess([(true, _normal(factors.apply(forecast)))]) if factors is not None else None,
+        assess([(judged, _normal(factors.apply(bars)))]) if factors is not None else None,
         deviation(forecast),
         np.sqrt(np.mean((mean - true) ** 2, axis=1)),
     )
@@ -144,6 +146,22 @@ def set_apart(settings: Settings, data: DarcyData) -> tuple[Array, Array]:
     kappa, velocity = data.array("kappa", "train"), data.array("velocity", "train")
     held = settings.held(len(kappa))
     return kappa[:held], velocity[:held]
+
+
+def _without_known(true: Array, forecast: Forecast) -> tuple[Array, Forecast]:
+    """Leave out edges that a network knows, such as those of closed sides: neither error nor spread, on no field.
+
+    They would make any noise too wide, and any interval cover them.
+    """
+    assert forecast.std is not None
+    largest = np.maximum(np.abs(true - forecast.velocity.double().numpy()), forecast.std.double().numpy()).max(0)
+    unknown = largest > 1e-6 * np.abs(true).max()
+    if unknown.all() or not unknown.any():
+        return true, forecast
+    kept = torch.from_numpy(unknown)
+    return true[:, unknown], replace(
+        forecast, velocity=forecast.velocity[:, kept], std=forecast.std[:, kept], quantiles=None
+    )
 
 
 def _normal(forecast: Forecast) -> Mixture:

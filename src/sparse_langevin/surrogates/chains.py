@@ -21,6 +21,7 @@ def train_chains(
     run: str | Path,
     chains: int,
     *,
+    device: str | None = None,
     workers: int | None = None,
     save_every: int = 5,
     progress: bool | None = None,
@@ -32,7 +33,7 @@ def train_chains(
 
     Parameters
     ----------
-    settings, data, run, save_every
+    settings, data, run, device, save_every
         As in `train`.
     chains
         How many.
@@ -53,13 +54,13 @@ def train_chains(
     places = {f"chain {i}": Path(run) / f"{CHAIN}{i}" if i else Path(run) for i in range(chains)}
     runs = {n: SurrogateRun.at(p, replace(settings, chain=i), data) for i, (n, p) in enumerate(places.items())}
     if not all(one.finished for one in runs.values()):
-        assemble(settings, data)
+        assemble(settings, data, device)
     jobs: dict[str, Job] = {}
     for name, one in runs.items():
         if one.finished:
             continue
         one.begin()
-        jobs[name] = _work, (one.settings, data.folder, one.path, save_every, threads)
+        jobs[name] = _work, (one.settings, data.folder, one.path, device, save_every, threads)
     with (
         progress_bars(list(places), settings.epochs, progress, "epoch") as advance,
         deferred_signals(SIGINT, SIGTERM) as pending,
@@ -75,6 +76,6 @@ def train_chains(
     return SurrogateRun.open(run)
 
 
-def _work(settings: Settings, data: Path, run: Path, save_every: int, threads: int) -> None:
+def _work(settings: Settings, data: Path, run: Path, device: str | None, save_every: int, threads: int) -> None:
     torch.set_num_threads(threads)
-    train(settings, DarcyData(data), run, save_every=save_every, progress=False)
+    train(settings, DarcyData(data), run, device=device, save_every=save_every, progress=False)

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from sparse_langevin.darcy.network import BATCH
 from sparse_langevin.posterior.encoding import Sample
 from sparse_langevin.posterior.predictive import Predictive
-from sparse_langevin.surrogates.runs import Pool, SurrogateRun
+from sparse_langevin.surrogates.runs import Pool, SurrogateRun, find_device
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def predict(
     *,
     last: bool = False,
     quantiles: Sequence[float] = (),
+    device: str | torch.device | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Forecast:
     """Predict with all posterior samples of a run and its chains, one by one: memory does not grow with them.
@@ -54,21 +56,23 @@ def predict(
         Only the finished network, the last sample of its chain.
     quantiles
         Levels in (0, 1), such as 0.05 and 0.95 for an interval of 90 %.
+    device
+        Where to compute, such as ``"cuda"``; the CPU unless given. Answers are on the CPU.
     progress
         Called with the number of samples read so far; quantiles of many fields read all of them several times.
     """
-    surrogate, bank = run.surrogate(), run.samples()
+    surrogate, bank = run.surrogate().to(find_device(device)), run.samples()
     total = 0 if last else len(bank)
     if quantiles and not total:
         raise ValueError("quantiles need posterior samples: train with --samples, and predict without --last")
     surrogate.check(kappa)
     if not total:
-        return Forecast(surrogate.predict(kappa))
+        return Forecast(surrogate.predict(kappa).cpu())
     maps = surrogate.normalisation
     predictive = Predictive(
         _Counted(bank, progress),
         surrogate,
-        maps.encode_kappa(kappa.float()),
+        maps.encode_kappa(kappa.float().to(maps.kappa_mean.device)),
         transform=maps.decode_velocity,
         noise_scale=float(maps.velocity_std),
         batch_size=BATCH,

@@ -234,6 +234,15 @@ def epochs_done(path: Path) -> float:
     return float(history[-1]["epoch"]) if history else 0.0
 
 
+def find_device(name: str | torch.device | None) -> torch.device:
+    """The device of that name, if torch can use it here; the CPU if None."""
+    try:
+        return torch.zeros((), device=name or "cpu").device
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"torch cannot use the device {str(name)!r} on this machine: {reason}") from error
+
+
 def empty_surrogate(settings: Settings, grid: Grid) -> Surrogate:
     """A network with its first weights, and a normalisation that is to be filled in."""
     with torch.random.fork_rng(devices=[]):

@@ -22,7 +22,7 @@ from sparse_langevin.pruning import Pruning
 from sparse_langevin.sampler import Sampler
 from sparse_langevin.schedules import Cosine, Schedule, Switch
 from sparse_langevin.surrogates.adam import Adam
-from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate
+from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate, find_device
 from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.training import CLOCKS, fit
 
@@ -34,6 +34,7 @@ def train(
     data: DarcyData,
     run: str | Path,
     *,
+    device: str | torch.device | None = None,
     save_every: int = 5,
     progress: bool | None = None,
     profile: dict[str, float] | None = None,
@@ -49,6 +50,8 @@ def train(
         A finished data set; its training part is used, its test part only watched.
     run
         The run's folder. The same call with the same folder resumes; other settings or other data are an error.
+    device
+        Where to train, such as ``"cuda"``; the CPU unless given. A run may go on elsewhere; devices differ by rounding.
     save_every
         Epochs between checkpoints.
     progress, profile, tensorboard
@@ -57,24 +60,26 @@ def train(
     place = SurrogateRun.at(run, settings, data)
     if place.finished:
         return place
-    parts = assemble(settings, data)
+    parts = assemble(settings, data, device)
     place.begin()
     chain, batches = parts.chain, parts.batches
     watch = max(1, -(-settings.epochs // CURVE_POINTS))
-    fit(
-        chain,
-        batches,
-        epochs=settings.epochs,
-        evaluate=lambda model: parts.task.watch(model) | {"epoch": chain.steps / len(batches)},
-        evaluate_every=watch * len(batches),
-        bank=_bank(settings, place, settings.epochs * len(batches)),
-        run=place.path,
-        save_every=save_every * len(batches),
-        progress=progress,
-        profile=profile,
-        timed=True,
-        tensorboard=tensorboard,
-    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.chain_seed)  # of networks with randomness of their own, such as dropout
+        fit(
+            chain,
+            batches,
+            epochs=settings.epochs,
+            evaluate=lambda model: parts.task.watch(model) | {"epoch": chain.steps / len(batches)},
+            evaluate_every=watch * len(batches),
+            bank=_bank(settings, place, settings.epochs * len(batches)),
+            run=place.path,
+            save_every=save_every * len(batches),
+            progress=progress,
+            profile=profile,
+            timed=True,
+            tensorboard=tensorboard,
+        )
     place.finish(parts.surrogate, _result(chain, parts.surrogate, settings, place))
     return place
 
@@ -88,10 +93,11 @@ class Parts(NamedTuple):
     chain: Sampler | Adam
 
 
-def assemble(settings: Settings, data: DarcyData) -> Parts:
+def assemble(settings: Settings, data: DarcyData, device: str | torch.device | None = None) -> Parts:
     """Make everything that a run needs, and complain of what does not fit, before anything is written."""
-    task = _Task(settings, data)
-    surrogate = empty_surrogate(settings, data.grid)
+    place = find_device(device)
+    task = _Task(settings, data, place)
+    surrogate = empty_surrogate(settings, data.grid).to(place)
     for name, value in vars(task.normalisation).items():
         surrogate.get_buffer(name).copy_(value)
     if check := getattr(surrogate.network, "check_targets", None):  # a network may refuse data that it cannot answer
@@ -174,7 +180,7 @@ def sparse_layers(model: nn.Module) -> list[str] | None:
 class _Task:
     """The data of a run: normalised training tensors, and what is watched while it runs."""
 
-    def __init__(self, settings: Settings, data: DarcyData) -> None:
+    def __init__(self, settings: Settings, data: DarcyData, device: torch.device) -> None:
         kappa, velocity = (torch.from_numpy(data.array(name, "train")) for name in ("kappa", "velocity"))
         held = settings.held(len(kappa))
         if len(kappa) - held < 1:
@@ -183,9 +189,10 @@ class _Task:
             raise ValueError(
                 f"validation = {settings.validation!r} of {len(kappa)} training samples is none: set more of them apart"
             )
-        self.grid = data.grid
+        self.grid, self.device = data.grid, device
         self.normalisation = maps = Normalisation.of(kappa[held:], velocity[held:])
-        self.training = (maps.encode_kappa(kappa[held:]).float(), maps.encode_velocity(velocity[held:]).float())
+        encoded = maps.encode_kappa(kappa[held:]), maps.encode_velocity(velocity[held:])
+        self.training = tuple(part.to(device, torch.float32) for part in encoded)
         if not held:
             kappa, velocity = (torch.from_numpy(data.array(name, "test")) for name in ("kappa", "velocity"))
         else:
@@ -198,8 +205,8 @@ class _Task:
             return {}
         assert isinstance(model, Surrogate)
         inputs = self.normalisation.encode_kappa(self.kappa).float()
-        parts = [self.normalisation.decode_velocity(model(part)) for part in torch.split(inputs, BATCH)]
-        predicted: Tensor = torch.cat(parts)
+        parts = [model(part.to(self.device)).cpu() for part in torch.split(inputs, BATCH)]
+        predicted: Tensor = self.normalisation.decode_velocity(torch.cat(parts))
         first, second = e1(self.grid, predicted, self.velocity), e2(self.grid, predicted, self.velocity, self.kappa)
         return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
 
@@ -211,10 +218,8 @@ def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank 
     left = cycle - min(round(settings.burn_in * cycle), cycle - 1)
     count = min(-(-settings.samples // settings.cycles), left)
     thin = left // count
-    if settings.cycles == 1:
-        return PosteriorBank(thin=thin, burn_in=steps - thin * count, folder=place.path / SAMPLES)
-    thin = next(divisor for divisor in range(thin, 0, -1) if cycle % divisor == 0)
-    return PosteriorBank(thin=thin, burn_in=cycle - thin * count, cycle=cycle, folder=place.path / SAMPLES)
+    repeated = cycle if settings.cycles > 1 else None
+    return PosteriorBank(thin=thin, burn_in=cycle - thin * count, cycle=repeated, folder=place.path / SAMPLES)
 
 
 def _result(chain: Sampler | Adam, surrogate: Surrogate, settings: Settings, place: SurrogateRun) -> dict[str, object]:
