@@ -1,5 +1,6 @@
 """What the paper says of its algorithms, and what was hoped for, judged on the records of a surrogate study."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,8 @@ Records = Sequence[dict[str, Any]]
 Claim = tuple[str, Errors, Errors, float]
 """Words, two sides, and how large the first may be as a multiple of the second."""
 YES, NO, OPEN = Cell("yes", "good"), Cell("no", "bad"), Cell("open", "quiet")
-CHANCE = 0.03  # relative difference of errors between seeds, as that of PSGLD-SA in the search
+# What a ratio of two runs can differ by: two standard deviations, that of an error over the seeds being 3 % on KLE32.
+CHANCE = 0.08
 
 
 def claims_table(study: Study, found: Records) -> Table:
@@ -29,8 +31,8 @@ def claims_table(study: Study, found: Records) -> Table:
 def _judge(left: Errors, right: Errors, factor: float) -> list[Cell | str]:
     """Means over the seeds that both sides have, their ratio, its range over the seeds, and whether it holds.
 
-    It does, or does not, if that is so for every seed; for a single one, if the ratio is farther from the limit than
-    chance would have it. A side that has diverged has no error: on the left the claim fails, on the right it is open.
+    Where the ratio is so near to the limit that other seeds might decide otherwise, the verdict says so. A side that
+    has diverged has no error: on the left the claim fails, on the right it is open.
     """
     seeds = sorted(left.keys() & right.keys())
     if not seeds:
@@ -41,9 +43,10 @@ def _judge(left: Errors, right: Errors, factor: float) -> list[Cell | str]:
     if a is None or b is None:
         return [*texts, "", "", f"{factor:.2f}", NO if a is None else OPEN]
     ratios = [x / y for x, y in zip(*(side.values() for side in sides), strict=True) if x is not None and y]
-    low, high = (min(ratios), max(ratios)) if len(ratios) > 1 else (a / b * (1 - CHANCE), a / b * (1 + CHANCE))
-    spread = f"{low:.2f}–{high:.2f}" if len(ratios) > 1 else ""  # noqa: RUF001
-    verdict = YES if high <= factor else NO if low > factor else OPEN
+    spread = f"{min(ratios):.2f}–{max(ratios):.2f}" if len(ratios) > 1 else ""  # noqa: RUF001
+    verdict, near = YES if a <= factor * b else NO, abs(math.log(a / b / factor)) < CHANCE / math.sqrt(len(seeds))
+    if near:
+        verdict = Cell(f"{verdict.text}, within chance", "quiet")
     return [*texts, f"{a / b:.2f}", spread, f"{factor:.2f}", verdict]
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from sparse_langevin.experiments.darcy_algorithms import VARIANTS, Algorithm, algorithms, pick
 from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER, Field, Study, Variant
-from sparse_langevin.experiments.darcy_claims import claims_table
+from sparse_langevin.experiments.darcy_claims import CHANCE, claims_table
 from sparse_langevin.experiments.darcy_study import CURVES, FIGURES, read, records
 from sparse_langevin.files import write_atomically
 from sparse_langevin.report import Cell, Picture, Section, Table, number, png, render
@@ -178,6 +178,6 @@ _EXPLAINED: dict[Variant, str] = {
 }
 _CLAIMS = (
     "e1 in percent, and the ratio of left to right. Where both sides have run with several seeds, of the means over "
-    "these seeds; a claim holds or fails if it does so for each of them. With one seed it is open within 3 % of its "
-    "limit, which is about what seeds differ by.",
+    f"these seeds, with the range of the ratio. Within {CHANCE:.0%} of its limit, divided by the square root of the "
+    "number of seeds, a verdict could be chance: about two standard deviations of the ratio of two runs on 32 terms.",
 )
