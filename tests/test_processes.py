@@ -40,6 +40,16 @@ def test_all_others_run_before_a_failure_is_raised(tmp_path):
     assert done == ["good"] and (tmp_path / "a").read_text() == "text"
 
 
+def refuse(text):
+    raise ValueError(text)
+
+
+def test_an_error_that_says_all_comes_without_a_traceback(capfd):
+    with pytest.raises(ValueError, match="bad failed: ValueError: give more"):
+        run_in_processes({"bad": (refuse, ("give more",))}, 1)
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_stop_ends_what_runs_and_begins_nothing_more(tmp_path):
     jobs = {name: (wait, (tmp_path / name,)) for name in "ab"}
     seen = set()

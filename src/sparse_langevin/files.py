@@ -45,7 +45,11 @@ def write_new(path: Path, data: bytes, *, overwrite: bool = False) -> None:
 def require_new(path: Path, *, overwrite: bool = False) -> None:
     """Raise if there is a file that nobody has asked to replace."""
     if path.is_dir() or (path.exists() and not overwrite):
-        raise FileExistsError(errno.EEXIST, "it exists: choose another name or delete it", str(path))
+        raise FileExistsError(
+            errno.EEXIST,
+            "it exists: choose another name, or say that it may be replaced (--force, overwrite=True)",
+            str(path),
+        )
 
 
 def sync_folder(folder: Path) -> None:

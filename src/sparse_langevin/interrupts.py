@@ -17,6 +17,7 @@ class Interrupted(SystemExit):
         super().__init__(EXIT_CODE)
         self.signal = signal.Signals(number)
         self.done = done
+        self.told = False  # whether the message has been logged
         self.message = f"{self.signal.name}: stopped, {done} {unit}s are saved in {folder}; run the same again to go on"
 
     def __str__(self) -> str:

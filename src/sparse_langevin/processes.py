@@ -1,12 +1,14 @@
 """Work in several processes at a time, each of which saves itself when it is asked to stop."""
 
 import multiprocessing
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
+from sparse_langevin.files import StorageError
 from sparse_langevin.interrupts import EXIT_CODE
 
 Job = tuple[Callable[..., None], tuple[object, ...]]
@@ -72,6 +74,8 @@ def _work(target: Callable[..., None], arguments: tuple[object, ...], words: Con
         target(*arguments)
     except Exception as error:
         words.send("".join(traceback.format_exception_only(error)).strip())
+        if isinstance(error, ValueError | FloatingPointError | StorageError):  # it says all there is to say
+            sys.exit(1)
         raise
 
 

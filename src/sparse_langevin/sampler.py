@@ -277,7 +277,7 @@ class Sampler:
         mine = self.state_dict()
         require_same_layout(mine, state)
         steps, sigma = int(state["steps"]), float(state["sigma"])
-        delta = {name: float(value) for name, value in state["delta"].items()}
+        delta = {name: float(state["delta"][name]) for name in self.delta}
         with torch.no_grad():
             for name, tensor in mine["tensors"].items():
                 tensor.copy_(state["tensors"][name])

@@ -207,6 +207,7 @@ class _Loop:
                 self._save()
                 stop = Interrupted(number, self.sampler.steps, "step", self.folder.path)
                 logger.warning("%s", stop)
+                stop.told = True
                 raise stop
         if info is not None and self.losses[1]:  # epochs of unknown length: the last step was not known to be the last
             self._record(info)
@@ -404,7 +405,7 @@ def _check_pruning(sampler: Chain, bank: PosteriorBank | None, total: int | None
             f"pruning ends at step {plan.end}, but the run stops at step {sampler.steps + total}: the finished model "
             f"would miss the target of {plan.target:.0%} zeros. Use Pruning(end=...) within the run, or more steps."
         )
-    if bank is not None and bank.burn_in + bank.thin <= plan.end:
+    if bank is not None and bank.burn_in + bank.thin < plan.end:
         warn(
             f"the bank takes its first sample at step {bank.burn_in + bank.thin}, before pruning ends at step "
             f"{plan.end}: its samples mix denser and sparser models. Use PosteriorBank(burn_in={plan.end})."

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -138,9 +139,19 @@ def test_changed_and_missing_shards_are_noticed(clean, tmp_path):
     shard.write_bytes(data)
     with pytest.raises(ValueError, match="does not match its SHA-256"):
         DarcyData(folder, verify=True)
+    with pytest.raises(ValueError, match=r"shard-00003.h5 cannot be read"):
+        shard.write_bytes(data[:500])
+        DarcyData(folder).array("kappa")
     shard.unlink()
-    with pytest.raises(ValueError, match=r"is missing: delete it and manifest.json"):
+    with pytest.raises(ValueError, match=r"is missing: run the same command again"):
         DarcyData(folder, verify=True)
+    generate(RECIPE, folder, workers=0)
+    assert contents(folder) == contents(clean)
+    shard.unlink()
+    for text, message in ("{", "is damaged"), ("[]", "not that of a data set"), ("{}", "not that of a data set"):
+        (folder / "manifest.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            DarcyData(folder)
     (folder / "manifest.json").unlink()
     with pytest.raises(ValueError, match="begun but not finished"):
         DarcyData(folder)
@@ -157,6 +168,24 @@ def test_export(clean, tmp_path):
         assert np.array_equal(arrays["velocity"], data.array("velocity"))
     with pytest.raises(ValueError, match="holds kappa"):
         data.array("permeability")
+    with pytest.raises(ValueError, match="the parts 'train' and 'test', or None for both; got 'Test'"):
+        data.array("kappa", "Test")
+
+
+def test_an_export_without_pressure_can_be_imported(clean, tmp_path):
+    data = DarcyData(clean)
+    np.savez(tmp_path / "mine.npz", kappa=data.array("kappa"), velocity=data.array("velocity"))
+    for name in ("mine", "again"):
+        recipe = Recipe("arrays", len(data), data.grid, {"file": str(tmp_path / f"{name}.npz")})
+        made = generate(recipe, tmp_path / name, workers=0)
+        made.export_npz(tmp_path / "again.npz", overwrite=True)
+    assert np.array_equal(made.array("velocity"), data.array("velocity"))
+
+
+def test_a_failure_leaves_the_folder_free(tmp_path):
+    with pytest.raises(ValueError, match="kappa_0"):  # hardly a field is positive
+        generate(Recipe("kle", 5, Grid(9, 9), {"terms": 40, "kappa_0": 0.01}), tmp_path / "out", workers=0)
+    assert len(generate(Recipe("kle", 5, Grid(9, 9), {"terms": 40}), tmp_path / "out", workers=0)) == 5
 
 
 @pytest.mark.parametrize(
@@ -164,6 +193,7 @@ def test_export(clean, tmp_path):
     [
         (("noise", 5), "kind"),
         (("kle", 0), "samples"),
+        (("kle", 5, Grid(4, 4), {}, math.nan), "source must be a finite number, got nan"),
         (("image", 5), "needs settings"),
         (("kle", 5, Grid(4, 4), {"termz": 3}), "unknown setting"),
         (("kle", 5, Grid(4, 4), {"terms": 17}), "terms must lie"),

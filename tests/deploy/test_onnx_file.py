@@ -38,6 +38,21 @@ def test_equal_at_any_batch_size(exported, batch):
     assert model.training
 
 
+class Shifted(nn.Module):
+    """Constants that an optimiser may take for zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean = nn.Buffer(torch.full((3,), 6e-13))
+
+    def forward(self, x):
+        return (x - self.mean) / 1e-13
+
+
+def test_small_constants_are_kept(tmp_path):
+    assert export_onnx(Shifted(), 6e-13 + 1e-13 * torch.rand(4, 3), tmp_path / "m.onnx") < 1e-4
+
+
 def test_nothing_is_overwritten_unless_asked(exported):
     model, path, _ = exported
     before = path.read_bytes()

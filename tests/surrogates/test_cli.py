@@ -155,9 +155,22 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     assert "sample 3: kappa must be" in error(*predict, tmp_path / "negative.npy")
     assert "there is no file" in error(*predict, tmp_path / "missing.npy")
     assert not (tmp_path / "u.npz").exists()
-    assert "quantiles need posterior samples" in error(
-        *predict, tmp_path / "negative.npy", "--last", "--quantiles", 0.5
-    )
+    for extra in (("--quantiles", 0.5), ("--std",), ("--recalibrated",)):
+        assert "--last is one network" in error(*predict, tmp_path / "negative.npy", "--last", *extra)
+    assert "is not a run: it has no run.json" in error("predict", data.folder, *predict[2:], tmp_path / "negative.npy")
+    (tmp_path / "empty.npy").touch()
+    assert "empty.npy is not a .npy, .npz or HDF5 file" in error(*predict, tmp_path / "empty.npy")
+    np.savez(tmp_path / "cut.npz", kappa=negative)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-50])
+    assert "cut.npz is not a .npy, .npz or HDF5 file" in error(*predict, tmp_path / "cut.npz")
+    np.save(tmp_path / "complex.npy", negative * 1j)
+    assert "must hold real numbers, got complex128" in error(*predict, tmp_path / "complex.npy")
+    np.save(tmp_path / "huge.npy", np.abs(negative) * 1e300)
+    assert "more than single precision can hold" in error(*predict, tmp_path / "huge.npy")
+    assert "is the folder of a run" in error("export", finished.path, "--out", finished.path, "--force")
+    manifest = (data.folder / "manifest.json").read_bytes()
+    assert "not that of a model" in error("export", finished.path, "--out", data.folder, "--force")
+    assert (data.folder / "manifest.json").read_bytes() == manifest
     assert "must end in .npz" in error("predict", finished.path, "--input", "x.npy", "--out", tmp_path / "u.txt")
     (tmp_path / "there.html").write_text("mine")
     assert "it exists" in error("report", finished.path, "--out", tmp_path / "there.html")
@@ -244,10 +257,26 @@ def test_recalibration_without_samples(data, tmp_path, monkeypatch, capsys):
 def test_what_is_refused_before_a_run_begins(data, tmp_path, monkeypatch, capsys):
     train = ["train", "--data", data.folder, "--run", tmp_path / "run", *SHORT]
     assert "of 30 training samples is none" in refused(monkeypatch, capsys, *train, "--validation", 0.01)
-    wide = NETWORK.replace("Small", "Scalar")
     for method in ("adam", "psgld"):
-        text = refused(monkeypatch, capsys, *train[:-1], wide, "--method", method)
-        assert "gives outputs of shape (1, 1) for one field: it must be (1, 110)" in text
+        for network, message in {
+            "Scalar": "gives outputs of shape (2, 1) for 2 fields: it must be a tensor of shape (2, 110)",
+            "FirstAlone": "gives outputs of shape (1, 110) for 2 fields",
+            "Pair": "gives a tuple for 2 fields",
+            "Unbuilt": "called with a grid, failed: AttributeError: 'Grid' object has no attribute 'sides'",
+            "Double": "given fields of shape (2, 1, 6, 8), failed: RuntimeError: mat1 and mat2 must have",
+            "Unlayered": "needs sparse layers",
+        }.items():
+            text = refused(
+                monkeypatch,
+                capsys,
+                *train[:-1],
+                NETWORK.replace("Small", network),
+                "--method",
+                method,
+                "--sparsity",
+                0.5,
+            )
+            assert message in text
     assert not (tmp_path / "run").exists()
 
 

@@ -19,14 +19,14 @@ from sparse_langevin import GaussianPrior, Pruning, Sampler, SpikeSlab
 from sparse_langevin.darcy import DarcyData, Grid, Recipe, generate
 from sparse_langevin.surrogates import Settings, SurrogateRun, evaluate, train
 from sparse_langevin.surrogates.adam import Adam
-from sparse_langevin.surrogates.export import export_run
+from sparse_langevin.surrogates.export import export_run, load_exported
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.settings import METHODS
 from sparse_langevin.surrogates.train import make_chain
 from sparse_langevin.training import CLOCKS
 from tests.surrogates import kill_worker
 from tests.surrogates.conftest import short
-from tests.surrogates.small import Small
+from tests.surrogates.small import Small, Unlayered
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["torch", "sparse_langevin.surrogates", "tests.surrogates.kill_worker"])
@@ -87,7 +87,7 @@ def test_a_finished_run_is_not_trained_again(data, finished):
 @pytest.mark.parametrize("method", ["psgld-sa", "adam"])
 def test_killed_ten_times_it_ends_with_the_same_record(method, data, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    settings = short(method, sparsity=0.5, epochs=12)
+    settings = short(method, sparsity=0.5, epochs=12, network="tests.surrogates.small:Reversed")
     launch(settings, data, whole)
     for step in sorted(random.Random(method).sample(range(1, 48), 10)):
         assert launch(settings, data, killed, kill_at=step) == -signal.SIGKILL
@@ -181,14 +181,16 @@ def test_adam_prunes_as_torch_does():
         ({"method": "hmc"}, "there is no method 'hmc': choose one of sgld"),
         ({"sparsity": 1.5}, "sparsity is a share in [0, 1), got 1.5"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"step_size": -1.0}, "step_size must be positive, got -1.0"),
+        ({"tau": math.inf}, "tau must be positive and finite, got inf"),
+        ({"seed": 10**20}, "seed must be a number from 0"),
+        ({"step_size": -1.0}, "step_size must be positive and finite, got -1.0"),
         ({"prune_end": 0.0}, "prune_end"),
-        ({"samples": -1}, "samples must not be negative, got -1"),
+        ({"samples": -1}, "samples must be a number from 0 to 2^63 - 1, got -1"),
         ({"noise_from": 0.9}, "noise_from is 0.9, but samples are taken from burn_in = 0.5 on"),
         ({"network": "nothing"}, "a network is named module:Class"),
         ({"network": "tests.surrogates.small:Missing"}, "there is no network"),
         ({"network": "tests.surrogates.small:not_a_network"}, "not a torch.nn.Module"),
-        ({"network": "torch.nn:Linear"}, "torch.nn:Linear must be callable with a grid"),
+        ({"network": "torch.nn:Linear"}, "torch.nn:Linear, called with a grid, failed: TypeError"),
         ({"warmup": 0.7}, "warmup is 0.7, but steps fall until burn_in = 0.5"),
         ({"validation": 0.99}, "none are left to train on"),
     ],
@@ -198,6 +200,49 @@ def test_bad_settings(changes, message, data, tmp_path):
     with pytest.raises(ValueError, match=re.escape(message)):
         train(short(method, **changes), data, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()  # the corrected call may use it
+
+
+@pytest.mark.parametrize("network", ["Tied", "Doubled", "Lazy", "Normed"])
+def test_unusual_networks(network, data, tmp_path):
+    run = train(
+        short(sparsity=0.5, network=f"tests.surrogates.small:{network}"), data, tmp_path / "run", progress=False
+    )
+    kappa = torch.from_numpy(data.array("kappa", "test"))
+    assert predict(run, kappa).samples == 3
+    export_run(run, tmp_path / "small", values="float32")
+    again = load_exported(tmp_path / "small").predict(kappa)
+    torch.testing.assert_close(again, predict(run, kappa, last=True).velocity, rtol=1e-5, atol=1e-5)
+
+
+def test_a_network_that_has_changed_since(data, tmp_path, monkeypatch):
+    run = train(short(), data, tmp_path / "run", progress=False)
+    monkeypatch.setattr("tests.surrogates.small.Small", Unlayered)
+    with pytest.raises(ValueError, match="is not the network any more that was trained"):
+        SurrogateRun.open(run.path).surrogate()
+
+
+def test_data_are_found_through_links(data, tmp_path):
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "deep")
+    run = train(short(epochs=2, samples=0), data, tmp_path / "link" / "run", progress=False)
+    assert SurrogateRun.open(tmp_path / "link" / "run").find_data().folder.samefile(data.folder)
+    assert SurrogateRun.open(run.path.resolve()).find_data().folder.samefile(data.folder)
+
+
+def test_numbers_of_numpy_are_numbers():
+    settings = short(sparsity=np.float32(0.5), seed=np.int64(3), epochs=2.0)
+    assert json.loads(json.dumps(settings.as_json()))["seed"] == 3 and settings.epochs == 2
+    for wrong, words in ({"batch_size": 2.5}, "a whole number"), ({"tau": "1"}, "a number"):
+        with pytest.raises(ValueError, match=f"must be {words}, got"):
+            short(**wrong)
+
+
+def test_units_that_single_precision_cannot_hold(data, tmp_path):
+    np.savez(tmp_path / "big.npz", kappa=data.array("kappa") * 1e200, velocity=data.array("velocity"))
+    recipe = Recipe("arrays", 40, data.grid, {"file": str(tmp_path / "big.npz")})
+    big = generate(recipe, tmp_path / "big", workers=0)
+    with pytest.raises(ValueError, match=r"single precision cannot hold, kappa up to .*e.200.*: choose other units"):
+        train(short(), big, tmp_path / "run", progress=False)
 
 
 def test_a_network_with_dropout_is_determined_by_the_settings(data, tmp_path):

@@ -64,7 +64,8 @@ def main() -> None:
     try:
         app()
     except Interrupted as stop:
-        print(stop, file=sys.stderr)
+        if not stop.told:
+            print(stop, file=sys.stderr)
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

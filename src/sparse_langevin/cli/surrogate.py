@@ -151,7 +151,7 @@ def predict(
     """Velocity of new permeability fields, with standard deviations when the run has kept samples."""
     import torch
 
-    from sparse_langevin.darcy.datasets import DarcyData
+    from sparse_langevin.darcy.datasets import RECIPE, DarcyData
     from sparse_langevin.darcy.imported import read_arrays
     from sparse_langevin.deploy.model_file import MANIFEST
     from sparse_langevin.progress import progress_bar
@@ -165,9 +165,11 @@ def predict(
         raise ValueError(f"--out must end in .npz, got {out}")
     if data is not None and not recalibrated:
         raise ValueError("--data is for --recalibrated: predictions need no data set")
+    if last and (std or quantiles or recalibrated):
+        raise ValueError("--last is one network, which has no spread: leave it out, or the options about error bars")
     require_new(out, overwrite=force)
     kappa = torch.from_numpy(read_arrays(input)["kappa"])
-    if (run / MANIFEST).exists():  # made by 'export'
+    if (run / MANIFEST).exists() and not (run / RECIPE).exists():  # made by 'export', not a data set
         if device is not None:
             raise ValueError(f"{run} is made for the CPU: leave out --device, or give the run it was exported from")
         if std or quantiles or recalibrated:

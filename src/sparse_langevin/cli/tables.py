@@ -3,6 +3,7 @@
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 from sparse_langevin import report
 
@@ -25,7 +26,7 @@ def print_table(page: report.Table) -> None:
         side: JustifyMethod = "left" if index == 0 or page.prose else "right"
         table.add_column(column[0], justify=side, overflow="fold", width=widths[index] if room >= 1 else None)
     for row in page.cells():
-        table.add_row(*(cell.text for cell in row))
+        table.add_row(*(Text(cell.text) for cell in row))
     if page.caption:
         console.print(page.caption, markup=False, highlight=False)
     console.print(table)

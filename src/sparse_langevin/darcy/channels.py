@@ -157,17 +157,19 @@ def read_facies(path: str | Path) -> Facies:
     """Read an image (PNG, TIFF, ...) or .npy array as facies: its distinct values become 0, 1, ... in rising order."""
     path = Path(path)
     try:
-        if path.suffix == ".npy":
+        if path.suffix.lower() == ".npy":
             pixels = np.load(path, allow_pickle=False)
         else:
             with Image.open(path) as image:
                 pixels = np.asarray(image if image.mode in ("1", "L", "I", "I;16", "F") else image.convert("L"))
     except FileNotFoundError as error:
         raise ValueError(f"there is no image {path}") from error
-    except (UnidentifiedImageError, OSError, ValueError) as error:
+    except (UnidentifiedImageError, OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not an image or array that can be read: {error}") from error
     if pixels.ndim != 2:
         raise ValueError(f"{path} must hold one value per pixel, got shape {pixels.shape}")
+    if not np.isfinite(pixels).all():
+        raise ValueError(f"{path} has pixels that are not finite")
     values, facies = np.unique(pixels, return_inverse=True)
     if len(values) > 16:
         raise ValueError(

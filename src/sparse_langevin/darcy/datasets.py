@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -65,15 +66,22 @@ def generate(
         Called with (samples done, samples in all).
     """
     folder = Path(folder)
-    if not (folder / MANIFEST).exists():
+    finished = (folder / MANIFEST).exists()
+    if not finished:
         recipe.fields()  # a bad recipe fails here, before anything is written
-        _claim(folder, recipe)
+    _claim(folder, recipe)
+    lost = [s for s in range(recipe.shards) if not (folder / _shard_name(s)).exists()]
+    if lost:
         _require_space(folder, recipe)
-        _make_missing(recipe, folder, workers, executor, progress or (lambda done, total: None))
+        try:
+            _make_missing(recipe, folder, workers, executor, progress or (lambda done, total: None))
+        except ValueError:  # no such fields: the folder is free for others
+            if len(lost) == recipe.shards and not finished:
+                (folder / RECIPE).unlink()
+            raise
+    if not finished:
         _write_manifest(recipe, folder)
-    else:
-        _claim(folder, recipe)
-    return DarcyData(folder)
+    return DarcyData(folder, verify=finished and bool(lost))
 
 
 class DarcyData:
@@ -95,8 +103,13 @@ class DarcyData:
             begun = (self.folder / RECIPE).exists()
             hint = "it was begun but not finished: run the same command again" if begun else "there is no data set"
             raise ValueError(f"{self.folder} has no {MANIFEST}: {hint}") from error
-        self.recipe: dict[str, Any] = self.manifest["recipe"]
-        self.grid = Grid(**self.recipe["grid"])
+        except ValueError as error:
+            raise ValueError(f"{self.folder / MANIFEST} is damaged: {error}") from error
+        try:
+            self.recipe: dict[str, Any] = self.manifest["recipe"]
+            self.grid = Grid(**self.recipe["grid"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{self.folder / MANIFEST} is not that of a data set") from error
         if verify:
             self.verify()
 
@@ -108,18 +121,19 @@ class DarcyData:
         for name, digest in self.manifest["shards"].items():
             path = self.folder / name
             if not path.is_file() or sha256(path.read_bytes()) != digest:
-                state = "does not match its SHA-256" if path.is_file() else "is missing"
-                raise ValueError(
-                    f"{path} {state}: delete it and {MANIFEST}, and run the same command again to remake it"
-                )
+                there = path.is_file()
+                state = "does not match its SHA-256: delete it, and" if there else "is missing:"
+                raise ValueError(f"{path} {state} run the same command again to remake it")
 
     def array(self, name: str, split: Literal["train", "test"] | None = None) -> Array:
         """One of the arrays kappa, velocity, pressure, mass_residual, redraws and test, over all or one part."""
         if name not in ARRAYS:
             raise ValueError(f"a data set holds {', '.join(ARRAYS)}; got {name!r}")
+        if split not in ("train", "test", None):
+            raise ValueError(f"a data set has the parts 'train' and 'test', or None for both; got {split!r}")
         parts = []
         for shard in self.manifest["shards"]:
-            with h5py.File(self.folder / shard, "r") as file:
+            with _opened(self.folder / shard) as file:
                 rows = file[name][:]
                 if split is not None:
                     rows = rows[file["test"][:] == (split == "test")]
@@ -131,7 +145,7 @@ class DarcyData:
         if not 0 <= index < len(self):
             raise ValueError(f"{self.folder} holds samples 0 to {len(self) - 1}, got {index}")
         shard, row = divmod(index, int(self.recipe["shard_size"]))
-        with h5py.File(self.folder / _shard_name(shard), "r") as file:
+        with _opened(self.folder / _shard_name(shard)) as file:
             kappa, velocity, pressure, residual = (file[name][row] for name in ARRAYS[:4])
         return kappa, Solution(self.grid, velocity, pressure, float(residual))
 
@@ -140,8 +154,22 @@ class DarcyData:
         require_new(Path(path), overwrite=overwrite)
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {name: self.array(name) for name in ARRAYS}
+        if np.isnan(arrays["pressure"]).all():  # nobody brought it
+            del arrays["pressure"]
         np.savez_compressed(buffer, **arrays)
         write_new(Path(path), buffer.getvalue(), overwrite=overwrite)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
+    """A shard for reading."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, KeyError) as error:
+        raise ValueError(
+            f"{path} cannot be read: {error}. Delete it, and run the same command again to remake it"
+        ) from error
 
 
 def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -222,7 +250,10 @@ def _claim(folder: Path, recipe: Recipe) -> None:
     wanted = recipe.as_json()
     path = folder / RECIPE
     if path.exists():
-        there = json.loads(path.read_bytes())
+        try:
+            there = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
         for name, value in wanted.items():
             if there.get(name) != value:
                 raise ValueError(

@@ -8,6 +8,7 @@ single kappa may also be (ny, nx).
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import h5py
 import numpy as np
@@ -67,10 +68,13 @@ def read_arrays(path: Path) -> dict[str, Array]:
         arrays = _read(path)
     except FileNotFoundError as error:
         raise ValueError(f"there is no file {path}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise ValueError(f"{path} is not a .npy, .npz or HDF5 file that can be read: {error}") from error
     if "kappa" not in arrays:
-        raise ValueError(f"{path} has no array 'kappa' of shape (samples, ny, nx)")
+        raise ValueError(f"{path} has no array 'kappa' of shape (samples, ny, nx): np.savez({path.name!r}, kappa=...)")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{name} in {path} must hold real numbers, got {array.dtype}")
     if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
         arrays["kappa"] = arrays["kappa"][None]
     if arrays["kappa"].ndim != 3 or arrays["kappa"].size == 0:
@@ -79,10 +83,10 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return {"kappa": np.load(path, allow_pickle=False)}
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
+    if path.suffix.lower() == ".npz":
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in NAMES if name in file}
     with h5py.File(path, "r") as file:
         return {name: file[name][:] for name in NAMES if isinstance(file.get(name), h5py.Dataset)}

@@ -158,4 +158,8 @@ class Surrogate(nn.Module):
 
     def check(self, kappa: Tensor) -> None:
         """Raise if a field has another shape, or is not positive."""
+        if kappa.dim() != 3:
+            raise ValueError(f"kappa must have shape (fields, ny, nx), got {tuple(kappa.shape)}")
         check_permeabilities(kappa.cpu().numpy(), self.grid)
+        if float(kappa.max()) > torch.finfo(torch.float32).max:
+            raise ValueError(f"kappa is up to {float(kappa.max()):g}, more than single precision can hold")

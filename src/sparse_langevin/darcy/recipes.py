@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,6 +53,8 @@ class Recipe:
         for name in ("samples", "shard_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        if not math.isfinite(self.source):
+            raise ValueError(f"source must be a finite number, got {self.source!r}")
         if not 0 <= self.test_share < 1:
             raise ValueError(f"test_share must lie in [0, 1), got {self.test_share!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:

@@ -320,7 +320,6 @@ def check_permeability(kappa: ArrayLike, grid: Grid) -> Array:
     if bad.any():
         j, i = np.argwhere(bad)[0]
         raise ValueError(
-            f"kappa must be positive and finite, but kappa[{j}, {i}] = {field[j, i]:g} ({int(bad.sum())} such cells): "
-            "use a larger kappa_0, a log-normal field, or redraw the sample"
+            f"kappa must be positive and finite, but kappa[{j}, {i}] = {field[j, i]:g} ({int(bad.sum())} such cells)"
         )
     return field

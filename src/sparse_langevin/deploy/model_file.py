@@ -90,6 +90,8 @@ def export(
     """
     folder = Path(folder)
     require_new(folder / MANIFEST, overwrite=overwrite)
+    if (folder / MANIFEST).exists() and not any(folder.glob(CONTAINERS)):
+        raise ValueError(f"{folder} has a {MANIFEST} that is not that of a model: choose another folder")
     require_dense(model)
     if values not in get_args(Values):
         raise ValueError(f"values must be one of {', '.join(map(repr, get_args(Values)))}, got {values!r}")

@@ -81,6 +81,7 @@ def _convert(model: nn.Module, example: Tensor) -> bytes:
                 dynamic_shapes=({0: torch.export.Dim("batch")},),
                 input_names=["input"],
                 output_names=["output"],
+                optimize=False,  # it takes constants below 1e-8 for zero, and ONNX Runtime optimises by itself
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:

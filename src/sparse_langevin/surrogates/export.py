@@ -11,7 +11,7 @@ from sparse_langevin.darcy.network import Surrogate
 from sparse_langevin.deploy import Exported, export, export_onnx, load, read_manifest, sparsify
 from sparse_langevin.deploy.encoding import Values
 from sparse_langevin.files import require_new, write_new
-from sparse_langevin.surrogates.runs import SurrogateRun, empty_surrogate
+from sparse_langevin.surrogates.runs import RUN, SurrogateRun, empty_surrogate
 from sparse_langevin.surrogates.settings import Settings
 
 ONNX = "network.onnx"
@@ -41,6 +41,8 @@ def export_run(
         What was written, and by how much ONNX Runtime's answers differ from torch's (None without ``onnx``).
     """
     folder = Path(folder)
+    if (folder / RUN).exists():
+        raise ValueError(f"{folder} is the folder of a run: choose another one for what is exported")
     surrogate, grid = run.surrogate(), run.grid
     generator = torch.Generator().manual_seed(0)
     example = torch.randn(4, 1, grid.ny, grid.nx, generator=generator)

@@ -63,6 +63,7 @@ def predict(
     """
     surrogate, bank = run.surrogate().to(find_device(device)), run.samples()
     total = 0 if last else len(bank)
+    quantiles = list(quantiles)
     if quantiles and not total:
         raise ValueError("quantiles need posterior samples: train with --samples, and predict without --last")
     surrogate.check(kappa)

@@ -24,12 +24,14 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
+from torch.nn.parameter import UninitializedParameter
 
 from sparse_langevin.checkpoint import CheckpointError
 from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.darcy.grid import Grid
 from sparse_langevin.darcy.network import Surrogate
 from sparse_langevin.darcy.tensors import Normalisation
+from sparse_langevin.evaluation import evaluating
 from sparse_langevin.files import TEMPORARY, sha256, write_atomically
 from sparse_langevin.posterior import PosteriorBank, Sample
 from sparse_langevin.runs import Record
@@ -38,6 +40,7 @@ from sparse_langevin.surrogates.settings import Settings, make_network
 RUN, RESULT, MODEL, SAMPLES, CHAIN = "run.json", "result.json", "model.safetensors", "samples", "chain-"
 HISTORY = "history.jsonl"
 FORMAT = 2
+COUNTS = ("parameters", "sparse_parameters", "zeros", "layers", "epochs", "seconds", "inclusion", "model_sha256")
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,14 @@ class SurrogateRun:
         path = Path(path)
         try:
             content = (path / RUN).read_bytes()
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise ValueError(f"{path} is not a run: it has no {RUN}. 'sparse-langevin train' makes one") from error
         try:
             found = json.loads(content)
             if found["format"] != FORMAT:
                 raise ValueError(f"it was made by another version, in format {found['format']}: train again")
             settings, grid = Settings.from_json(found["settings"]), Grid(**found["grid"])
-            return cls(path, settings, grid, found["data"], found["data_sha256"], found["versions"])
+            return cls(path, settings, grid, str(found["data"]), found["data_sha256"], found["versions"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path / RUN} cannot be read: {error}") from error
 
@@ -86,7 +89,7 @@ class SurrogateRun:
             return there
         if path.exists() and (not path.is_dir() or any(p for p in path.iterdir() if not p.name.startswith(TEMPORARY))):
             raise ValueError(f"{path} exists and is not a run of ours: choose another folder")
-        where = os.path.relpath(data.folder, path)
+        where = os.path.relpath(data.folder.resolve(), path.resolve())  # ".." leads out of where a link points
         return cls(path, settings, data.grid, where, fingerprint(data), _versions())
 
     def begin(self) -> None:
@@ -157,8 +160,8 @@ class SurrogateRun:
             raise ValueError(f"the run in {self.path} is not finished: the same train command goes on with it")
         try:
             found: dict[str, Any] = json.loads((self.path / RESULT).read_bytes())
-            if "model_sha256" not in found:
-                raise ValueError("it names no model")
+            if missing := [name for name in COUNTS if name not in found]:
+                raise ValueError(f"it has no {missing[0]}")
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{self.path / RESULT} is damaged: {error}") from error
         if not self.history():
@@ -168,11 +171,22 @@ class SurrogateRun:
     def history(self) -> list[Record]:
         """Learning curves: one record per evaluation."""
         path = self.path / HISTORY
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if not path.exists():
+            return []
+        try:
+            found: list[Record] = [json.loads(line) for line in path.read_text().splitlines()]
+            if any("step" not in record for record in found):
+                raise ValueError("a line is not a record")
+        except (ValueError, TypeError) as error:
+            raise CheckpointError(f"{path} is damaged: {error}. Restore it") from error
+        return found
 
     def finish(self, surrogate: Surrogate, result: dict[str, Any]) -> None:
         """Save the finished network, then the result."""
-        model = save({name: tensor.detach().cpu().contiguous() for name, tensor in surrogate.state_dict().items()})
+        # Copies: the format has no tensors that share memory, as tied weights do.
+        model = save(
+            {name: tensor.detach().cpu().clone().contiguous() for name, tensor in surrogate.state_dict().items()}
+        )
         write_atomically(self.path / MODEL, model)
         content = result | {"model_sha256": sha256(model)}
         write_atomically(self.path / RESULT, json.dumps(content, indent=1).encode())
@@ -186,12 +200,19 @@ class SurrogateRun:
                 raise ValueError("it does not match its SHA-256")
             return load(content)
         except (OSError, ValueError, SafetensorError) as error:
-            raise CheckpointError(f"{path} is damaged: {error}") from error
+            raise CheckpointError(
+                f"{path} is damaged: {error}. Restore it, or delete {self.path / RESULT} and train again to finish"
+            ) from error
 
     def surrogate(self) -> Surrogate:
         """The finished network: raw permeability in, raw velocity out."""
         surrogate = empty_surrogate(self.settings, self.grid)
-        surrogate.load_state_dict(self._tensors)
+        try:
+            surrogate.load_state_dict(self._tensors)
+        except RuntimeError as error:
+            raise ValueError(
+                f"{self.settings.network} is not the network any more that was trained in {self.path}: {error}"
+            ) from error
         return surrogate.eval()
 
     def bank(self) -> PosteriorBank:
@@ -248,6 +269,9 @@ def empty_surrogate(settings: Settings, grid: Grid) -> Surrogate:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.chain_seed)
         network = make_network(settings.network, grid)
+        if any(isinstance(parameter, UninitializedParameter) for parameter in network.parameters()):
+            with evaluating(network):  # lazy layers take their shapes from what they see first
+                network(torch.zeros(2, 1, *grid.shape))
     return Surrogate(network, grid, Normalisation.identity(grid))
 
 

@@ -4,6 +4,9 @@ The defaults were chosen on validation data; ``sparse-langevin reproduce search`
 """
 
 import importlib
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -92,6 +95,13 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"there is no method {self.method!r}: choose one of {', '.join(METHODS)}")
+        for one in fields(self):
+            value, whole = getattr(self, one.name), one.type is int
+            if one.type is str:
+                continue
+            if not isinstance(value, int | float | np.integer | np.floating) or (whole and value % 1):
+                raise ValueError(f"{one.name} must be a {'whole ' * whole}number, got {value!r}")
+            object.__setattr__(self, one.name, int(value) if whole else float(value))  # NumPy's are not for JSON
         for name in ("sparsity", "validation", "burn_in", "warmup", "momentum", "noise_from"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)!r} (70 % is 0.7)")
@@ -99,14 +109,14 @@ class Settings:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
         for name in ("step_size", "tau", "v0", "v1", "sigma0"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
         for name in ("final_step", "prune_end"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share in (0, 1], got {getattr(self, name)!r}")
         for name in ("samples", "seed", "chain"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
+            if not 0 <= getattr(self, name) < 2**63:
+                raise ValueError(f"{name} must be a number from 0 to 2^63 - 1, got {getattr(self, name)!r}")
         if self.samples and self.noise_from > self.burn_in:
             raise ValueError(
                 f"noise_from is {self.noise_from!r}, but samples are taken from burn_in = {self.burn_in!r} on: without "
@@ -182,17 +192,30 @@ PLAIN: dict[str, dict[str, Any]] = {
 }
 
 
+@contextmanager
+def blaming(who: str) -> Iterator[None]:
+    """Errors of a user's network in one line; a ValueError speaks for itself."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{who} failed: {type(error).__name__}: {error}") from error
+
+
 def make_network(spec: str, grid: Grid) -> nn.Module:
     """The network that ``module:Class`` names, for a grid."""
     module, colon, name = spec.partition(":")
     if not colon or not module or not name:
         raise ValueError(f"a network is named module:Class, such as {NETWORK}; got {spec!r}")
     try:
-        made = getattr(importlib.import_module(module), name)(grid)
+        make = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"there is no network {spec!r}: {error}") from error
-    except TypeError as error:
-        raise ValueError(f"{spec} must be callable with a grid: {error}") from error
+        raise ValueError(
+            f"there is no network {spec!r} among the installed packages or in the working directory: {error}"
+        ) from error
+    with blaming(f"{spec}, called with a grid,"):
+        made = make(grid)
     if not isinstance(made, nn.Module):
         raise ValueError(f"{spec}(grid) gave {type(made).__name__}, not a torch.nn.Module")
     return made

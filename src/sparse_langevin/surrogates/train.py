@@ -23,7 +23,7 @@ from sparse_langevin.sampler import Sampler
 from sparse_langevin.schedules import Cosine, Schedule, Switch
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate, find_device
-from sparse_langevin.surrogates.settings import Settings
+from sparse_langevin.surrogates.settings import Settings, blaming
 from sparse_langevin.training import CLOCKS, fit
 
 CURVE_POINTS = 50  # evaluations in a run, at most one an epoch
@@ -100,14 +100,17 @@ def assemble(settings: Settings, data: DarcyData, device: str | torch.device | N
     surrogate = empty_surrogate(settings, data.grid).to(place)
     for name, value in vars(task.normalisation).items():
         surrogate.get_buffer(name).copy_(value)
-    if check := getattr(surrogate.network, "check_targets", None):  # a network may refuse data that it cannot answer
-        check(task.training[1])
-    with evaluating(surrogate):
-        shape = tuple(surrogate(task.training[0][:1]).shape)
-    if shape != (1, data.grid.edges):
+    fields = task.training[0][:2]
+    with blaming(f"{settings.network}, given fields of shape {tuple(fields.shape)},"), evaluating(surrogate):
+        if check := getattr(surrogate.network, "check_targets", None):  # it may refuse data that it cannot answer
+            check(task.training[1])
+        output = surrogate(fields)
+    shape, wanted = tuple(getattr(output, "shape", ())), (len(fields), data.grid.edges)
+    if shape != wanted:
+        what = f"outputs of shape {shape}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
         raise ValueError(
-            f"{settings.network} gives outputs of shape {shape} for one field: it must be (1, {data.grid.edges}), "
-            "a velocity on each edge"
+            f"{settings.network} gives {what} for {len(fields)} fields: it must be a tensor of shape {wanted}, a "
+            "velocity on each edge"
         )
     batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.chain_seed)
     steps = settings.epochs * len(batches)
@@ -135,6 +138,8 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
         pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps / settings.cycles)))
     sparse = sparse_layers(model)
     if settings.method == "adam":
+        if pruning is not None and not choose_sparse(model, sparse):
+            raise ValueError("pruning needs sparse layers, but the network has none: leave out the sparsity")
         return Adam(model, step_size=size, sparse=sparse, pruning=pruning)
     dense = GaussianPrior(settings.sigma0)
     return Sampler(
@@ -191,6 +196,11 @@ class _Task:
             )
         self.grid, self.device = data.grid, device
         self.normalisation = maps = Normalisation.of(kappa[held:], velocity[held:])
+        if not all(value.float().isfinite().all() for value in vars(maps).values()):
+            raise ValueError(
+                f"{data.folder} has numbers that single precision cannot hold, kappa up to {float(kappa.max()):g} and "
+                f"velocities up to {float(velocity.abs().max()):g}: choose other units"
+            )
         encoded = maps.encode_kappa(kappa[held:]), maps.encode_velocity(velocity[held:])
         self.training = tuple(part.to(device, torch.float32) for part in encoded)
         if not held:
@@ -230,7 +240,7 @@ def _result(chain: Sampler | Adam, surrogate: Surrogate, settings: Settings, pla
     if isinstance(chain, Sampler) and chain.delta:
         bins = torch.linspace(0, 1, 21)
         inclusion = {
-            n: torch.histogram(r.flatten().cpu(), bins)[0].int().tolist() for n, r in chain.inclusion().items()
+            n: torch.histogram(r.flatten().float().cpu(), bins)[0].int().tolist() for n, r in chain.inclusion().items()
         }
     return {
         "log_input": bool(surrogate.normalisation.kappa_log),
