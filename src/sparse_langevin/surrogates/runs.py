@@ -210,8 +210,9 @@ class SurrogateRun:
         try:
             surrogate.load_state_dict(self._tensors)
         except RuntimeError as error:
+            reason = " ".join(str(error).split())
             raise ValueError(
-                f"{self.settings.network} is not the network any more that was trained in {self.path}: {error}"
+                f"{self.settings.network} is not the network any more that was trained in {self.path}: {reason}"
             ) from error
         return surrogate.eval()
 
