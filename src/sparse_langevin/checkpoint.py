@@ -104,7 +104,7 @@ def _offer_previous(path: Path) -> str:
         with contextlib.suppress(CheckpointError):
             load_checkpoint(previous)
             return f"The previous checkpoint {previous.name} is intact: delete the folder {path} and resume from there."
-    return f"There is no intact checkpoint before it: start again in a new folder."
+    return "There is no intact checkpoint before it: start again in a new folder."
 
 
 def _canonical(body: Mapping[str, Any]) -> bytes:

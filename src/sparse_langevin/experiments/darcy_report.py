@@ -171,7 +171,8 @@ _EXPLAINED: dict[Variant, str] = {
     "": "The four samplers run as 'train' does it: with momentum, PSGLD and PSGLD-SA also with noise from the middle "
     "of the run on.",
     "darcy": "'Darcy network' is DarcyEncoderDecoder instead of the paper's network: its answer is multiplied by the "
-    "permeability beside each edge, and conserves mass.",
+    "permeability beside each edge, and conserves mass. Steps are those chosen for the paper's network, which "
+    "may suit it less, and one method less than another.",
     "plain": "'No momentum' is nearest to the paper's algorithms: noise from the first step on, no momentum. Its "
     "misprints are mended, steps grow for a tenth of the run and fall along a cosine, and the inclusion probabilities "
     "have a prior around the share that is kept; steps were chosen on a grid of 25 by 25 cells.",
