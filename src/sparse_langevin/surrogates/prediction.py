@@ -57,7 +57,7 @@ def predict(
     quantiles
         Levels in (0, 1), such as 0.05 and 0.95 for an interval of 90 %.
     device
-        Where to compute, such as ``"cuda"``; the CPU unless given. Answers are on the CPU.
+        Where to compute, as torch names it; its default unless given. Answers are on the CPU.
     progress
         Called with the number of samples read so far; quantiles of many fields read all of them several times.
     """

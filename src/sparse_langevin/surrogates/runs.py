@@ -257,9 +257,9 @@ def epochs_done(path: Path) -> float:
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
-    """The device of that name, if torch can use it here; the CPU if None."""
+    """The device of that name, if torch can use it here; torch's default if None."""
     try:
-        return torch.zeros((), device=name or "cpu").device
+        return torch.zeros((), device=name).device
     except (RuntimeError, AssertionError) as error:  # torch raises either
         reason = str(error).splitlines()[0]
         raise ValueError(f"torch cannot use the device {str(name)!r} on this machine: {reason}") from error

@@ -51,7 +51,8 @@ def train(
     run
         The run's folder. The same call with the same folder resumes; other settings or other data are an error.
     device
-        Where to train, such as ``"cuda"``; the CPU unless given. A run may go on elsewhere; devices differ by rounding.
+        Where to train, as torch names it; its default unless given. A run may go on elsewhere; devices differ by
+        rounding.
     save_every
         Epochs between checkpoints.
     progress, profile, tensorboard
