@@ -17,7 +17,7 @@ from rich.table import Table
 
 from benchmarks import page
 from benchmarks.interleaved import Record
-from sparse_langevin.files import write_atomically
+from sparse_langevin.storage.files import write_atomically
 
 PARTS = ("update", "training", "linear", "darcy", "deploy")
 DOCS = Path(__file__).parents[1] / "docs"

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import peers
 from benchmarks.interleaved import Record, compare, measure, record
-from sparse_langevin import darcy
+from sparse_langevin.problems import darcy
 
 matplotlib.use("Agg")
 REPEATS = {25: 30, 50: 20, 100: 8, 200: 3, 400: 1}  # by cells along a side

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from benchmarks import peers
 from benchmarks.interleaved import Record, compare, measure, record
-from sparse_langevin.darcy import EncoderDecoder, Grid
 from sparse_langevin.deploy import SparseLinear, export, export_onnx, sparsify
+from sparse_langevin.problems.darcy import EncoderDecoder, Grid
 
 ZEROS = 0.7
 DENSE, OURS, CSR, ONNX = "torch, dense", "sparse-langevin", "torch, CSR", "ONNX Runtime, dense"

@@ -3,8 +3,8 @@
     python -m benchmarks.fingerprints chains.json             # write them
     python -m benchmarks.fingerprints chains.json --compare   # compare with what was written
 
-Machine code and BLAS depend on the processor: record and compare on one machine. Only public names are used, so that the
-same script runs against an older source tree (``PYTHONPATH=old/src``).
+Machine code and BLAS depend on the processor: record and compare on one machine. Only public names are used, so that
+the same script runs against an older source tree (``PYTHONPATH=old/src``).
 """
 
 import argparse

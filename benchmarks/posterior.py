@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparse_langevin import SparseBayesRegressor
-from sparse_langevin.experiments.regression_data import make
-from tests.gibbs_reference import Model, gibbs
+from sparse_langevin.studies.regression_data import make
+from tests.linear.gibbs_reference import Model, gibbs
 
 
 def compare(test: int, replicate: int) -> tuple[bool, np.ndarray, np.ndarray]:

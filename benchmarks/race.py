@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks import horseshoe, peers, scale_mixture_gibbs
 from benchmarks.interleaved import Record, record
 from sparse_langevin import SparseBayesRegressor
-from sparse_langevin.experiments import regression_data
 from sparse_langevin.linear import gaussian, moments
 from sparse_langevin.linear.runner import MIN_THIN
 from sparse_langevin.posterior import diagnostics
-from tests.gibbs_reference import Model, gibbs
+from sparse_langevin.studies import regression_data
+from tests.linear.gibbs_reference import Model, gibbs
 
 TARGET, CHAINS = 400.0, 4
 OURS = "PSGLD-SA, the regressor's chain"

@@ -25,7 +25,7 @@ def start(p: int) -> State:
 
 
 def sample(x, y, model, sweeps: int, rng: np.random.Generator, state: State) -> tuple[np.ndarray, State]:
-    """Draws of beta (sweeps, p), and where the chain stands; ``model`` is that of tests.gibbs_reference."""
+    """Draws of beta (sweeps, p), and where the chain stands; ``model`` is that of tests.linear.gibbs_reference."""
     n, p = x.shape
     beta, delta, sigma = state
     draws = np.empty((sweeps, p))

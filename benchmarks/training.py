@@ -1,8 +1,8 @@
 """One training step of the paper's network by PSGLD-SA, beside its own gradient and plain loops of torch.
 
 The gradient's cost depends on the allocator by a factor of about two: glibc gives large blocks back to the system
-after each step and takes them anew, page by page. The library tells it to keep them when it is imported (see
-`sparse_langevin.allocator`), for everybody in the process. So everything is measured in two child processes, without
+after each step and takes them anew, page by page. The library tells it to keep them when it is imported, see
+`runtime.allocator`, for everybody in the process. So everything is measured in two child processes, without
 and with that.
 """
 
@@ -19,7 +19,7 @@ from torch import nn
 
 from benchmarks.interleaved import Record, compare, measure, record
 from sparse_langevin import Batches, GaussianLikelihood, allocator, psgld_sa
-from sparse_langevin.darcy import EncoderDecoder, Grid
+from sparse_langevin.problems.darcy import EncoderDecoder, Grid
 
 GRADIENT = "forward and backward pass alone"
 ALLOCATORS = {"0": "glibc as it is", "1": "glibc keeping its memory"}  # by the value of the library's variable

@@ -18,8 +18,8 @@ from torch import nn
 from benchmarks import gradient_peers, peers
 from benchmarks.interleaved import Record, compare, measure, record
 from sparse_langevin import GaussianLikelihood, GaussianPrior, SpikeSlab, psgld, psgld_sa, sgld, sgld_sa
-from sparse_langevin.kernels import BlockState, StepScalars, choose, reference
-from sparse_langevin.noise import CounterNoise
+from sparse_langevin.sampling.kernels import BlockState, StepScalars, choose, reference
+from sparse_langevin.sampling.noise import CounterNoise
 
 matplotlib.use("Agg")
 Step = Callable[[], object]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparse_langevin import darcy
+from sparse_langevin.problems import darcy
 
 
 def media(cells: int) -> dict[str, darcy.KLE | darcy.Channels]:

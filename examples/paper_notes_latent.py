@@ -21,9 +21,9 @@ from sparse_langevin import (
     SpikeSlab,
     psgld_sa,
 )
-from sparse_langevin.likelihoods import sigma_root
-from sparse_langevin.priors import inclusion_odds, quadratic_terms
-from sparse_langevin.schedules import Schedule
+from sparse_langevin.sampling.likelihoods import sigma_root
+from sparse_langevin.sampling.priors import inclusion_odds, quadratic_terms
+from sparse_langevin.sampling.schedules import Schedule
 
 Numbers = dict[str, float]
 N, P, SIGMA = 100, 200, math.sqrt(3.0)  # the paper's first regression test

@@ -16,33 +16,33 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SUITE = [
-    "tests/test_update.py",
-    "tests/kernels",
-    "tests/test_reductions.py",
-    "tests/test_gradient.py",
-    "tests/test_priors.py",
-    "tests/test_likelihoods.py",
-    "tests/test_pruning.py",
-    "tests/test_schedules.py",
-    "tests/test_flat.py",
-    "tests/test_sampler.py",
-    "tests/test_noise.py",
-    "tests/test_checkpoint.py",
-    "tests/test_training.py",
-    "tests/test_resume.py",
-    "tests/statistics",
+    "tests/sampling/test_update.py",
+    "tests/sampling/kernels",
+    "tests/sampling/test_reductions.py",
+    "tests/sampling/test_gradient.py",
+    "tests/sampling/test_priors.py",
+    "tests/sampling/test_likelihoods.py",
+    "tests/sampling/test_pruning.py",
+    "tests/sampling/test_schedules.py",
+    "tests/sampling/test_flat.py",
+    "tests/sampling/test_sampler.py",
+    "tests/sampling/test_noise.py",
+    "tests/storage/test_checkpoint.py",
+    "tests/sampling/test_training.py",
+    "tests/sampling/test_resume.py",
+    "tests/sampling/statistics",
 ]
 # Parts that the sampler does not use have tests of their own.
 OWN_SUITES = {
-    "darcy/": ["tests/darcy", "tests/test_cli_data.py"],
-    "linear/": ["tests/linear", "tests/test_estimators.py"],
+    "problems/darcy/": ["tests/problems/darcy", "tests/cli/test_data.py"],
+    "linear/": ["tests/linear", "tests/linear/test_estimators.py"],
     "deploy/": ["tests/deploy"],
     "posterior/": ["tests/posterior"],
     "surrogates/": ["tests/surrogates/test_chains.py", "tests/surrogates"],
-    "files.py": ["tests/darcy/test_vtk.py", "tests/test_cli_data.py"],
+    "storage/files.py": ["tests/problems/darcy/test_vtk.py", "tests/cli/test_data.py"],
 }
 DEPLOY = "deploy/"
-KERNEL, SAMPLER, NATIVE = "kernels/reference.py", "sampler.py", "kernels/native.py"
+KERNEL, SAMPLER, NATIVE = "sampling/kernels/reference.py", "sampling/sampler.py", "sampling/kernels/native.py"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,9 @@ FAULTS = [
     Fault("native: mask not applied", NATIVE, "b, move, drift, kick = zero, zero,", "move, drift, kick = zero,"),
     Fault("native: blocks share their noise", NATIVE, "normals(key, k, (start + low) // 2", "normals(key, k, low // 2"),
     Fault("native: pairs begin at the wrong half", NATIVE, "odd = start % 2", "odd = 0"),
-    Fault("native: cancellation near u = 1", "kernels/native_noise.py", "if exponent == 0:", "if exponent == 1:"),
+    Fault(
+        "native: cancellation near u = 1", "sampling/kernels/native_noise.py", "if exponent == 0:", "if exponent == 1:"
+    ),
     Fault("native: rounding in exp", NATIVE, "- n * LOG_2_LOW", ""),
     Fault("no N/n", SAMPLER, "return self.num_data / examples", "return 1.0"),
     Fault("no N/n in sigma", SAMPLER, "rss=scale * float", "rss=float"),
@@ -119,37 +121,60 @@ FAULTS = [
     Fault("sigma jumps", SAMPLER, "(1.0 - omega) * self.sigma + omega * target", "target"),
     Fault("chains share their noise", SAMPLER, "stream = 2 * self.chain + kind", "stream = kind"),
     Fault("steps not counted after a failure", SAMPLER, "k = self.steps + 1", "k = self.steps = self.steps + 1"),
-    Fault("sign of B in the quadratic", "likelihoods.py", "return (b + math.sqrt", "return (-b + math.sqrt"),
-    Fault("likelihood without the half", "likelihoods.py", "rss * (-0.5 / sigma**2)", "rss * (-1.0 / sigma**2)"),
-    Fault("likelihood with sigma, not sigma^2", "likelihoods.py", "rss * (-0.5 / sigma**2)", "rss * (-0.5 / sigma)"),
-    Fault("nu left out of sigma", "likelihoods.py", "residuals + weights + self.nu,", "residuals + weights,"),
-    Fault("no sigma in the Laplace gradient", "priors.py", "(1.0 / (prior.v0 * sigma))", "(1.0 / prior.v0)"),
-    Fault("no sigma^2 in the slab gradient", "priors.py", "mul_(1.0 / (prior.v1 * sigma**2))", "mul_(1.0 / prior.v1)"),
-    Fault("swapped spike and slab", "priors.py", "beta.abs().mul_(1.0 / (sigma", "beta.abs().mul_(-1.0 / (sigma"),
-    Fault("odds without delta", "priors.py", "+ math.log(max(delta, tiny)) - ", "+ 0.0 * delta - "),
+    Fault("sign of B in the quadratic", "sampling/likelihoods.py", "return (b + math.sqrt", "return (-b + math.sqrt"),
     Fault(
-        "the printed norm of kappa1*beta", "priors.py", "torch.dot(s, beta.square())", "torch.dot(s * s, beta.square())"
+        "likelihood without the half", "sampling/likelihoods.py", "rss * (-0.5 / sigma**2)", "rss * (-1.0 / sigma**2)"
     ),
-    Fault("delta's mode for its mean", "priors.py", 'self.delta_update == "mean"', 'self.delta_update == "none"'),
-    Fault("pairs share one normal number", "noise.py", "radius * angle.sin()", "radius * angle.cos()"),
+    Fault(
+        "likelihood with sigma, not sigma^2",
+        "sampling/likelihoods.py",
+        "rss * (-0.5 / sigma**2)",
+        "rss * (-0.5 / sigma)",
+    ),
+    Fault("nu left out of sigma", "sampling/likelihoods.py", "residuals + weights + self.nu,", "residuals + weights,"),
+    Fault("no sigma in the Laplace gradient", "sampling/priors.py", "(1.0 / (prior.v0 * sigma))", "(1.0 / prior.v0)"),
+    Fault(
+        "no sigma^2 in the slab gradient",
+        "sampling/priors.py",
+        "mul_(1.0 / (prior.v1 * sigma**2))",
+        "mul_(1.0 / prior.v1)",
+    ),
+    Fault(
+        "swapped spike and slab", "sampling/priors.py", "beta.abs().mul_(1.0 / (sigma", "beta.abs().mul_(-1.0 / (sigma"
+    ),
+    Fault("odds without delta", "sampling/priors.py", "+ math.log(max(delta, tiny)) - ", "+ 0.0 * delta - "),
+    Fault(
+        "the printed norm of kappa1*beta",
+        "sampling/priors.py",
+        "torch.dot(s, beta.square())",
+        "torch.dot(s * s, beta.square())",
+    ),
+    Fault(
+        "delta's mode for its mean", "sampling/priors.py", 'self.delta_update == "mean"', 'self.delta_update == "none"'
+    ),
+    Fault("pairs share one normal number", "sampling/noise.py", "radius * angle.sin()", "radius * angle.cos()"),
     Fault(
         "short vectors repeat over steps",
-        "noise.py",
+        "sampling/noise.py",
         "ahead + _signed(first)",
         "ahead * 0 + _signed(first)",
     ),
-    Fault("half the angles", "noise.py", "2.0**-32 * 2.0 * math.pi", "2.0**-32 * math.pi"),
-    Fault("one round too few", "noise.py", "in range(ROUNDS)", "in range(ROUNDS - 1)"),
-    Fault("largest weights pruned", "pruning.py", "magnitude = values.abs()", "magnitude = -values.abs()"),
-    Fault("ties prune too many", "pruning.py", "tied[: count - int(chosen.sum())]", "tied"),
-    Fault("zeros not held", "pruning.py", "return not self.regrow or step > self.end", "return step > self.end"),
-    Fault("target missed at the end", "pruning.py", "return step == self.end or (", "return (step == -1) or ("),
-    Fault("omega above 1 not capped", "health.py", "if not initial > 1:", "if True:"),
-    Fault("damaged state accepted", "checkpoint.py", 'manifest["state_sha256"] != sha256(state)', "False"),
-    Fault("checkpoint written in place", "checkpoint.py", 'f"{TEMPORARY}{final.name}"', "f'{final.name}'"),
-    Fault("random state not restored", "training.py", "self._set_random_state(self.rng)", "pass"),
-    Fault("history not cut back", "runs.py", "os.truncate(self._history, length)", "pass"),
-    Fault("the same order every epoch", "batches.py", "* 1_000_000_007 + self.epoch", "* 1_000_000_007"),
+    Fault("half the angles", "sampling/noise.py", "2.0**-32 * 2.0 * math.pi", "2.0**-32 * math.pi"),
+    Fault("one round too few", "sampling/noise.py", "in range(ROUNDS)", "in range(ROUNDS - 1)"),
+    Fault("largest weights pruned", "sampling/pruning.py", "magnitude = values.abs()", "magnitude = -values.abs()"),
+    Fault("ties prune too many", "sampling/pruning.py", "tied[: count - int(chosen.sum())]", "tied"),
+    Fault(
+        "zeros not held", "sampling/pruning.py", "return not self.regrow or step > self.end", "return step > self.end"
+    ),
+    Fault(
+        "target missed at the end", "sampling/pruning.py", "return step == self.end or (", "return (step == -1) or ("
+    ),
+    Fault("omega above 1 not capped", "sampling/health.py", "if not initial > 1:", "if True:"),
+    Fault("damaged state accepted", "storage/checkpoint.py", 'manifest["state_sha256"] != sha256(state)', "False"),
+    Fault("checkpoint written in place", "storage/checkpoint.py", 'f"{TEMPORARY}{final.name}"', "f'{final.name}'"),
+    Fault("random state not restored", "sampling/training.py", "self._set_random_state(self.rng)", "pass"),
+    Fault("history not cut back", "storage/runs.py", "os.truncate(self._history, length)", "pass"),
+    Fault("the same order every epoch", "sampling/batches.py", "* 1_000_000_007 + self.epoch", "* 1_000_000_007"),
     Fault(
         "samples of equal weight",
         "posterior/bank.py",
@@ -190,29 +215,51 @@ FAULTS = [
         "total -= 0 * weights[i] *",
     ),
     Fault("intervals of one side", "posterior/calibration.py", "[(1 - level) / 2, (1 + level) / 2]", "[1e-9, level]"),
-    Fault("x-edges in VTK's wrong order", "darcy/vtk.py", "np.zeros(grid.shape)], axis=-1)", "np.zeros(grid.shape)])"),
-    Fault("a test set that sets its own scale", "darcy/tensors.py", 'if split != "train":', "if False:"),
-    Fault("imported samples not checked", "darcy/imported.py", "check_permeabilities(self.kappa, self.grid)", "pass"),
-    Fault("never a logarithm", "darcy/tensors.py", "log = skewness > 1 and", "log = skewness > 1e9 and"),
-    Fault("logarithm not taken", "darcy/tensors.py", "torch.where(self.kappa_log > 0, kappa.log(), kappa)", "kappa"),
+    Fault(
+        "x-edges in VTK's wrong order",
+        "problems/darcy/vtk.py",
+        "np.zeros(grid.shape)], axis=-1)",
+        "np.zeros(grid.shape)])",
+    ),
+    Fault("a test set that sets its own scale", "problems/darcy/tensors.py", 'if split != "train":', "if False:"),
+    Fault(
+        "imported samples not checked",
+        "problems/darcy/imported.py",
+        "check_permeabilities(self.kappa, self.grid)",
+        "pass",
+    ),
+    Fault("never a logarithm", "problems/darcy/tensors.py", "log = skewness > 1 and", "log = skewness > 1e9 and"),
+    Fault(
+        "logarithm not taken",
+        "problems/darcy/tensors.py",
+        "torch.where(self.kappa_log > 0, kappa.log(), kappa)",
+        "kappa",
+    ),
     Fault(
         "mass matrix without its neighbours",
-        "darcy/conservation.py",
+        "problems/darcy/conservation.py",
         "(shared.T @ shared +",
         "(np.diag(shared.sum(0)) +",
     ),
-    Fault("no gradient of the input", "darcy/layers.py", "if ctx.needs_input_grad[0] else None", "if False else None"),
-    Fault("closed sides stay open", "darcy/conservation.py", "x * self.open_x, y * self.open_y[:, None]", "x, y"),
-    Fault("data out of reach accepted", "darcy/network.py", "if apart > 1e-6:", "if False:"),
-    Fault("no correction of the mass balance", "darcy/solver.py", "REFINEMENTS = 4", "REFINEMENTS = 0"),
+    Fault(
+        "no gradient of the input",
+        "problems/darcy/layers.py",
+        "if ctx.needs_input_grad[0] else None",
+        "if False else None",
+    ),
+    Fault(
+        "closed sides stay open", "problems/darcy/conservation.py", "x * self.open_x, y * self.open_y[:, None]", "x, y"
+    ),
+    Fault("data out of reach accepted", "problems/darcy/network.py", "if apart > 1e-6:", "if False:"),
+    Fault("no correction of the mass balance", "problems/darcy/solver.py", "REFINEMENTS = 4", "REFINEMENTS = 0"),
     Fault(
         "the seed left out of a sample",
-        "darcy/datasets.py",
+        "problems/darcy/datasets.py",
         "SeedSequence([recipe.seed, index])",
         "SeedSequence([index])",
     ),
-    Fault("files overwritten silently", "files.py", "(path.exists() and not overwrite)", "False"),
-    Fault("half-written files left behind", "files.py", "temporary.unlink(missing_ok=True)", "pass"),
+    Fault("files overwritten silently", "storage/files.py", "(path.exists() and not overwrite)", "False"),
+    Fault("half-written files left behind", "storage/files.py", "temporary.unlink(missing_ok=True)", "pass"),
     Fault("slab evidence without its width", "linear/coefficient.py", "slab = -0.5 * math.log1p(v1 * q) +", "slab ="),
     Fault(
         "spike drawn on one side only",
@@ -246,8 +293,8 @@ FAULTS = [
     Fault("momentum with whole noise", KERNEL, "_add_scaled(moved, noise, share)", "_add_scaled(moved, noise, 1.0)"),
     Fault("native: momentum with whole steps", NATIVE, "c.share * (kick", "(kick"),
     Fault("native: a pruned velocity", NATIVE, "b, move, drift, kick = zero, zero,", "b, drift, kick = zero,"),
-    Fault("a cycle without its end", "schedules.py", "math.ceil(phase) - 1", "math.floor(phase)"),
-    Fault("a period that begins late", "schedules.py", "(step - 1) % self.period + 1", "step % self.period"),
+    Fault("a cycle without its end", "sampling/schedules.py", "math.ceil(phase) - 1", "math.floor(phase)"),
+    Fault("a period that begins late", "sampling/schedules.py", "(step - 1) % self.period + 1", "step % self.period"),
     Fault("noise from the first step on", "surrogates/train.py", "Switch(math.inf,", "Switch(settings.tau,"),
     Fault("burn-in of the first cycle only", "posterior/bank.py", "(info.step - 1) % self.cycle + 1", "info.step"),
     Fault("chains with the same first weights", "surrogates/runs.py", "settings.chain_seed", "settings.seed"),

@@ -1,6 +1,7 @@
 """What holds for the source as a whole: dependencies point one way, seeded faults have a line to break."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -13,57 +14,68 @@ import sparse_langevin
 from tests.mutants import FAULTS
 
 ROOT = Path(sparse_langevin.__file__).parent
-# A module may import only from layers above its own line.
+# A room may import only from rooms above its own line.
 LAYERS = [
-    {"lazy", "jit", "extras"},
-    {"allocator", "schedules", "flat", "noise", "batches", "interrupts", "files", "evaluation", "progress", "report"},
-    {"checkpoint", "darcy", "processes"},
-    {"runs"},
-    {"tensorboard", "likelihoods", "priors", "preconditioners", "pruning"},
-    {"curvature", "checks", "health", "closed_form"},
-    {"kernels"},
-    {"sampler", "deploy"},
-    {"algorithms", "posterior"},
-    {"linear"},
-    {"estimators"},
-    {"training", "selection"},
+    {"storage"},
+    {"runtime"},
+    {"reports"},
+    {"sampling"},
+    {"posterior"},
+    {"linear", "deploy"},
+    {"problems"},
     {"surrogates"},
-    {"experiments"},
+    {"studies"},
     {"cli"},
 ]
+OLD_NAMES = {"darcy"}  # kept for a release
 
 
-def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sparse_langevin"):
-            parts = node.module.split(".")
-            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
-
-
-def test_every_module_has_a_layer():
-    modules = {
-        p.stem if p.is_file() else p.name for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()
-    }
-    assert modules - {"__init__"} == set().union(*LAYERS)
-
-
-def test_imports_point_to_lower_layers():
-    level = {module: i for i, layer in enumerate(LAYERS) for module in layer}
+def modules():
+    """Every module of the package, by dotted name below it."""
     for path in ROOT.rglob("*.py"):
-        module = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        if module == "__init__":
-            continue
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if name and name not in OLD_NAMES:
+            yield name, path
+
+
+def imports(path, everywhere=True):
+    """Dotted names of what a file imports from the package; without ``everywhere`` only what it needs to be loaded."""
+    tree = ast.parse(path.read_text())
+    nodes = ast.walk(tree) if everywhere else tree.body
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sparse_langevin"):
+            module = node.module.removeprefix("sparse_langevin").removeprefix(".")
+            yield module
+            yield from (f"{module}.{alias.name}".removeprefix(".") for alias in node.names)
+
+
+def test_every_module_is_in_a_room():
+    assert {name.split(".")[0] for name, _ in modules()} == set().union(*LAYERS)
+
+
+def test_imports_point_to_lower_rooms():
+    level = {room: i for i, layer in enumerate(LAYERS) for room in layer}
+    for name, path in modules():
+        room = name.split(".")[0]
         for other in imports(path):
-            assert other == module or level[other] < level[module], f"{path.name} imports {other}"
+            there = other.split(".")[0]
+            assert there == room or there not in level or level[there] < level[room], f"{name} imports {other}"
 
 
-@pytest.mark.parametrize("module", ["cli", "darcy", "estimators"])
+def test_no_modules_import_each_other():
+    known = dict(modules())
+    graph = {name: {other for other in imports(path, False) if other in known} - {name} for name, path in known.items()}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("module", ["cli", "problems.darcy", "linear.estimators"])
 def test_what_need_not_wait_for_torch(module):
-    code = f"import sys, sparse_langevin.{module}; assert 'torch' not in sys.modules; sparse_langevin.schedules.Cosine"
+    code = f"import sys, sparse_langevin.{module}; assert 'torch' not in sys.modules; sparse_langevin.Cosine"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("package", ["sparse_langevin", "sparse_langevin.darcy", "sparse_langevin.posterior"])
+@pytest.mark.parametrize("package", ["sparse_langevin", "sparse_langevin.problems.darcy", "sparse_langevin.posterior"])
 def test_names_that_are_loaded_late(package):
     module = import_module(package)
     assert set(module.__all__) <= set(dir(module))

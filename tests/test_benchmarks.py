@@ -11,7 +11,7 @@ import pytest
 from benchmarks import page, scale_mixture_gibbs
 from benchmarks.interleaved import record
 from sparse_langevin.posterior import diagnostics
-from tests.gibbs_reference import Model, gibbs
+from tests.linear.gibbs_reference import Model, gibbs
 
 ROOT = Path(__file__).parents[1]
 

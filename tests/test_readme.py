@@ -5,8 +5,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from sparse_langevin.experiments.darcy_algorithms import VARIANTS, Algorithm, algorithms, errors, mean
-from sparse_langevin.experiments.darcy_cells import FIELDS, PAPER
+from sparse_langevin.studies.darcy_algorithms import VARIANTS, Algorithm, algorithms, errors, mean
+from sparse_langevin.studies.darcy_cells import FIELDS, PAPER
 from sparse_langevin.surrogates import Settings
 
 ROOT = Path(__file__).parents[1]

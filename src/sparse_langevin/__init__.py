@@ -2,22 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from sparse_langevin.lazy import lazily
+from sparse_langevin.runtime.lazy import lazily
 
 if TYPE_CHECKING:
-    from sparse_langevin.algorithms import psgld, psgld_sa, sgld, sgld_sa
-    from sparse_langevin.batches import Batches
-    from sparse_langevin.estimators import SparseBayesClassifier, SparseBayesRegressor
-    from sparse_langevin.health import ChainWarning
-    from sparse_langevin.interrupts import Interrupted
-    from sparse_langevin.likelihoods import CategoricalLikelihood, GaussianLikelihood
+    from sparse_langevin.linear.estimators import SparseBayesClassifier, SparseBayesRegressor
     from sparse_langevin.posterior import PosteriorBank
-    from sparse_langevin.preconditioners import Identity, RMSprop
-    from sparse_langevin.priors import GaussianPrior, SpikeSlab
-    from sparse_langevin.pruning import Pruning
-    from sparse_langevin.sampler import Info, Sampler
-    from sparse_langevin.schedules import Constant, Cosine, OneMinus, Polynomial, Switch
-    from sparse_langevin.training import fit
+    from sparse_langevin.runtime.interrupts import Interrupted
+    from sparse_langevin.sampling.algorithms import psgld, psgld_sa, sgld, sgld_sa
+    from sparse_langevin.sampling.batches import Batches
+    from sparse_langevin.sampling.health import ChainWarning
+    from sparse_langevin.sampling.likelihoods import CategoricalLikelihood, GaussianLikelihood
+    from sparse_langevin.sampling.preconditioners import Identity, RMSprop
+    from sparse_langevin.sampling.priors import GaussianPrior, SpikeSlab
+    from sparse_langevin.sampling.pruning import Pruning
+    from sparse_langevin.sampling.sampler import Info, Sampler
+    from sparse_langevin.sampling.schedules import Constant, Cosine, OneMinus, Polynomial, Switch
+    from sparse_langevin.sampling.training import fit
 
 __all__ = [
     "Batches",
@@ -50,18 +50,18 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "algorithms": ("psgld", "psgld_sa", "sgld", "sgld_sa"),
-        "batches": ("Batches",),
-        "estimators": ("SparseBayesClassifier", "SparseBayesRegressor"),
-        "health": ("ChainWarning",),
-        "interrupts": ("Interrupted",),
-        "likelihoods": ("CategoricalLikelihood", "GaussianLikelihood"),
+        "sampling.algorithms": ("psgld", "psgld_sa", "sgld", "sgld_sa"),
+        "sampling.batches": ("Batches",),
+        "linear.estimators": ("SparseBayesClassifier", "SparseBayesRegressor"),
+        "sampling.health": ("ChainWarning",),
+        "runtime.interrupts": ("Interrupted",),
+        "sampling.likelihoods": ("CategoricalLikelihood", "GaussianLikelihood"),
         "posterior": ("PosteriorBank",),
-        "preconditioners": ("Identity", "RMSprop"),
-        "priors": ("GaussianPrior", "SpikeSlab"),
-        "pruning": ("Pruning",),
-        "sampler": ("Info", "Sampler"),
-        "schedules": ("Constant", "Cosine", "OneMinus", "Polynomial", "Switch"),
-        "training": ("fit",),
+        "sampling.preconditioners": ("Identity", "RMSprop"),
+        "sampling.priors": ("GaussianPrior", "SpikeSlab"),
+        "sampling.pruning": ("Pruning",),
+        "sampling.sampler": ("Info", "Sampler"),
+        "sampling.schedules": ("Constant", "Cosine", "OneMinus", "Polynomial", "Switch"),
+        "sampling.training": ("fit",),
     },
 )

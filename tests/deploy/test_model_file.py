@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from sparse_langevin.darcy import EncoderDecoder, Grid
 from sparse_langevin.deploy import ModelFileError, export, load, read_manifest, sparsify
+from sparse_langevin.problems.darcy import EncoderDecoder, Grid
 
 
 def network(seed=0, width=40):

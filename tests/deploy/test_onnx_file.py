@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from sparse_langevin.darcy import DarcyEncoderDecoder, EncoderDecoder, Grid
 from sparse_langevin.deploy import export_onnx, onnx_file, sparsify
+from sparse_langevin.problems.darcy import DarcyEncoderDecoder, EncoderDecoder, Grid
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")

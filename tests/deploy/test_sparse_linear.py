@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from sparse_langevin.darcy import EncoderDecoder, Grid
 from sparse_langevin.deploy import SparseLinear, sparse_linear, sparsify
+from sparse_langevin.problems.darcy import EncoderDecoder, Grid
 
 
 def linear(inputs, outputs, zeros=0.7, *, bias=True, seed=0):

@@ -6,7 +6,7 @@ from scipy import stats
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
 from sparse_langevin.linear.moments import Moments, from_moments, standardise
-from tests.gibbs_reference import Model, gibbs
+from tests.linear.gibbs_reference import Model, gibbs
 
 
 def correlated(rng, n, p, rho=0.6):

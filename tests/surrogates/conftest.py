@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparse_langevin.darcy import Grid, Recipe, generate
+from sparse_langevin.problems.darcy import Grid, Recipe, generate
 from sparse_langevin.surrogates import Settings, train
 from tests.surrogates.small import NETWORK
 

@@ -5,8 +5,8 @@ import signal
 
 import torch
 
-from sparse_langevin import training
-from sparse_langevin.darcy import DarcyData
+from sparse_langevin.problems.darcy import DarcyData
+from sparse_langevin.sampling import training
 from sparse_langevin.surrogates import Settings
 from sparse_langevin.surrogates import train as train_module
 

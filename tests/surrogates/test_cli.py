@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from sparse_langevin.checkpoint import checkpoints
 from sparse_langevin.cli import main
-from sparse_langevin.darcy import Grid, Recipe, generate
+from sparse_langevin.problems.darcy import Grid, Recipe, generate
+from sparse_langevin.storage.checkpoint import checkpoints
 from sparse_langevin.surrogates import SurrogateRun
 from sparse_langevin.surrogates.report import judge
+from tests.cli.test_data import call, refused
 from tests.surrogates.small import NETWORK
-from tests.test_cli_data import call, refused
 
 SHORT = ["--epochs", 3, "--batch-size", 8, "--samples", 2, "--network", NETWORK]
 

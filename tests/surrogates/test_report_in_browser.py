@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.test_cli_data import call
+from tests.cli.test_data import call
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 CHECK = """

@@ -16,14 +16,14 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 from sparse_langevin import GaussianPrior, Pruning, Sampler, SpikeSlab
-from sparse_langevin.darcy import DarcyData, Grid, Recipe, generate
+from sparse_langevin.problems.darcy import DarcyData, Grid, Recipe, generate
+from sparse_langevin.sampling.training import CLOCKS
 from sparse_langevin.surrogates import Settings, SurrogateRun, evaluate, train
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.export import export_run, load_exported
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.settings import METHODS
 from sparse_langevin.surrogates.train import make_chain
-from sparse_langevin.training import CLOCKS
 from tests.surrogates import kill_worker
 from tests.surrogates.conftest import short
 from tests.surrogates.small import Small, Unlayered

@@ -13,9 +13,9 @@ from sparse_langevin.cli import data, surrogate
 from sparse_langevin.cli.demo import demo
 from sparse_langevin.cli.reproduce import reproduce
 from sparse_langevin.cli.select import select
-from sparse_langevin.extras import MissingExtraError
-from sparse_langevin.files import StorageError
-from sparse_langevin.interrupts import Interrupted
+from sparse_langevin.runtime.extras import MissingExtraError
+from sparse_langevin.runtime.interrupts import Interrupted
+from sparse_langevin.storage.files import StorageError
 
 app = typer.Typer(
     help="Bayesian sparse learning with preconditioned stochastic gradient MCMC.",

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sparse_langevin import darcy
-from sparse_langevin.darcy.imported import read_arrays
-from sparse_langevin.darcy.summary import linear_code_error, summary
-from sparse_langevin.files import require_new, write_new
-from sparse_langevin.interrupts import Interrupted, deferred_signals
-from sparse_langevin.progress import progress_bar
+from sparse_langevin.problems import darcy
+from sparse_langevin.problems.darcy.imported import read_arrays
+from sparse_langevin.problems.darcy.summary import linear_code_error, summary
+from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
+from sparse_langevin.runtime.progress import progress_bar
+from sparse_langevin.storage.files import require_new, write_new
 
 generate = typer.Typer(help="Make a data set of permeability, velocity and pressure.", no_args_is_help=True)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sparse_langevin.files import require_new, write_new
+from sparse_langevin.storage.files import require_new, write_new
 
 METHODS = ("psgld-sa", "sgld-sa")
 
@@ -20,7 +20,7 @@ def demo(
     force: Annotated[bool, typer.Option("--force", help="Replace a report that exists.")] = False,
 ) -> None:
     """Solve random flow problems, train two sparse Bayesian surrogates, and compare them in a report."""
-    from sparse_langevin import darcy
+    from sparse_langevin.problems import darcy
     from sparse_langevin.surrogates import Settings, train
     from sparse_langevin.surrogates.report import judge, report
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sparse_langevin.cli.tables import print_table
-from sparse_langevin.interrupts import Interrupted, deferred_signals
-from sparse_langevin.progress import progress_bar
+from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
+from sparse_langevin.runtime.progress import progress_bar
 
 reproduce = typer.Typer(
     help="Repeat an experiment of the paper: records, table, figures, report.", no_args_is_help=True
@@ -38,11 +38,11 @@ def regression(
     ] = None,
 ) -> None:
     """Small n, large p: four algorithms beside EM, lasso, ARD and an oracle, and the paper's claims judged."""
-    from sparse_langevin.experiments import regression as study  # they load torch, scikit-learn and Numba
-    from sparse_langevin.experiments.regression_claims import UNDECIDED
-    from sparse_langevin.experiments.regression_contenders import Lengths
-    from sparse_langevin.experiments.regression_data import TESTS
-    from sparse_langevin.experiments.regression_report import publish
+    from sparse_langevin.studies import regression as study  # they load torch, scikit-learn and Numba
+    from sparse_langevin.studies.regression_claims import UNDECIDED
+    from sparse_langevin.studies.regression_contenders import Lengths
+    from sparse_langevin.studies.regression_data import TESTS
+    from sparse_langevin.studies.regression_report import publish
 
     tests = (test,) if test is not None else TESTS
     extent, lengths = study.Extent(replicates, paper_replicates, tests, only), Lengths()
@@ -100,7 +100,7 @@ def search(
     workers: Cells = 2,
 ) -> None:
     """The search behind the defaults of 'train': short runs judged on validation data."""
-    from sparse_langevin.experiments.darcy_search import publish, search_cells, search_table
+    from sparse_langevin.studies.darcy_search import publish, search_cells, search_table
 
     records = _run_cells(search_cells(only or ()), out, "search", workers, None)
     print_table(search_table(records))
@@ -117,9 +117,9 @@ def uncertainty(
     workers: Cells = 2,
 ) -> None:
     """Whether the surrogate's error bars can be believed, beside ensembles and dropout for the same training."""
-    from sparse_langevin.experiments.darcy_study import WORK, Place
-    from sparse_langevin.experiments.darcy_uncertainty import contenders, judge
-    from sparse_langevin.experiments.darcy_uncertainty_report import bars_table, claims_table, main_table, publish
+    from sparse_langevin.studies.darcy_study import WORK, Place
+    from sparse_langevin.studies.darcy_uncertainty import contenders, judge
+    from sparse_langevin.studies.darcy_uncertainty_report import bars_table, claims_table, main_table, publish
 
     folder = out or Path("results" if scale == "paper" else "runs") / "uncertainty"
     chosen = contenders(scale, full_ensemble=full_ensemble)
@@ -141,9 +141,9 @@ def _surrogates(
     image: Path | None,
 ) -> None:
     """Run the cells that are missing, and write what is finished."""
-    from sparse_langevin.experiments.darcy_cells import cells
-    from sparse_langevin.experiments.darcy_report import main_table, publish
-    from sparse_langevin.experiments.darcy_study import TABLE
+    from sparse_langevin.studies.darcy_cells import cells
+    from sparse_langevin.studies.darcy_report import main_table, publish
+    from sparse_langevin.studies.darcy_study import TABLE
 
     folder = out or Path("results" if scale == "paper" else "runs") / study
     chosen = [c for c in cells(study, scale, only or ()) if c.field.kind != "image" or image is not None]
@@ -163,7 +163,7 @@ def _run_cells(
     cells: Sequence[Any], folder: Path, scale: Literal["small", "paper", "search"], workers: int, image: Path | None
 ) -> list[dict[str, Any]]:
     """Train what is missing, with a bar over the epochs of all cells."""
-    from sparse_langevin.experiments import darcy_study
+    from sparse_langevin.studies import darcy_study
 
     total = sum(cell.settings.epochs for cell in cells)
     with progress_bar(total, None, "epoch") as advance, deferred_signals(SIGINT, SIGTERM) as pending:
@@ -191,7 +191,7 @@ def _print_cell(record: dict[str, Any]) -> None:
 
 def _print_table(rows: list[dict[str, Any]], title: str) -> None:
     """What fits a terminal of the report's two tables."""
-    from sparse_langevin.experiments.regression_report import PREDICTION, SELECTION, prediction_cells, selection_cells
+    from sparse_langevin.studies.regression_report import PREDICTION, SELECTION, prediction_cells, selection_cells
 
     chosen, errors = slice(2, 6), slice(1, 3)
     table = Table("contender", *SELECTION[chosen], *PREDICTION[errors], title=title)

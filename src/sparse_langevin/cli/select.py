@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sparse_langevin.files import require_new, write_new
+from sparse_langevin.storage.files import require_new, write_new
 
 
 def select(
@@ -24,7 +24,11 @@ def select(
     force: Annotated[bool, typer.Option("--force", help="Replace a report that exists.")] = False,
 ) -> None:
     """Choose the columns of a table that explain another, with probabilities, effects and intervals."""
-    from sparse_langevin.selection import read_table, select_variables, selection_report  # scikit-learn loads slowly
+    from sparse_langevin.linear.selection import (  # scikit-learn loads slowly
+        read_table,
+        select_variables,
+        selection_report,
+    )
 
     require_new(out, overwrite=force)
     data = read_table(file, target, ignore or [])

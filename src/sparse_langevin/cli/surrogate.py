@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sparse_langevin.cli.tables import print_table
-from sparse_langevin.files import require_new, write_new
+from sparse_langevin.storage.files import require_new, write_new
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run that 'train' has made.")]
 Data = Annotated[Path | None, typer.Option(help="Another data set on the same grid; the run's own unless given.")]
@@ -60,7 +60,7 @@ def train(
     ] = False,
 ) -> None:
     """Train a sparse Bayesian surrogate; options without a value have the method's default."""
-    from sparse_langevin.darcy.datasets import DarcyData
+    from sparse_langevin.problems.darcy.datasets import DarcyData
     from sparse_langevin.surrogates import Settings
     from sparse_langevin.surrogates import train as train_surrogate
     from sparse_langevin.surrogates.chains import train_chains
@@ -151,10 +151,10 @@ def predict(
     """Velocity of new permeability fields, with standard deviations when the run has kept samples."""
     import torch
 
-    from sparse_langevin.darcy.datasets import RECIPE, DarcyData
-    from sparse_langevin.darcy.imported import read_arrays
     from sparse_langevin.deploy.model_file import MANIFEST
-    from sparse_langevin.progress import progress_bar
+    from sparse_langevin.problems.darcy.datasets import RECIPE, DarcyData
+    from sparse_langevin.problems.darcy.imported import read_arrays
+    from sparse_langevin.runtime.progress import progress_bar
     from sparse_langevin.surrogates import SurrogateRun
     from sparse_langevin.surrogates.calibration import run_factors
     from sparse_langevin.surrogates.export import load_exported

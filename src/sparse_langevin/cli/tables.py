@@ -5,7 +5,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from sparse_langevin import report
+from sparse_langevin.reports import page as report
 
 
 def print_table(page: report.Table) -> None:

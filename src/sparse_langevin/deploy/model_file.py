@@ -21,8 +21,8 @@ from torch.func import functional_call
 
 from sparse_langevin.deploy.encoding import Layer, Values, decode, encode
 from sparse_langevin.deploy.sparse_linear import require_dense
-from sparse_langevin.evaluation import evaluating
-from sparse_langevin.files import require_new, sha256, write_atomically
+from sparse_langevin.sampling.evaluation import evaluating
+from sparse_langevin.storage.files import require_new, sha256, write_atomically
 
 FORMAT = 1
 MANIFEST = "manifest.json"

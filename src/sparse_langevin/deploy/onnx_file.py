@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin.deploy.sparse_linear import require_dense
-from sparse_langevin.evaluation import evaluating
-from sparse_langevin.extras import require
-from sparse_langevin.files import require_new, write_new
+from sparse_langevin.runtime.extras import require
+from sparse_langevin.sampling.evaluation import evaluating
+from sparse_langevin.storage.files import require_new, write_new
 
 TOLERANCE = 1e-4  # relative to the largest output: far above rounding, far below a layer that means something else
 

@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sparse_langevin.jit import compiled
+from sparse_langevin.runtime.jit import compiled
 
 Array = np.ndarray[Any, Any]
 

@@ -14,8 +14,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.kernels import threads
-from sparse_langevin.kernels.engines import pieces
+from sparse_langevin.runtime import threads
+from sparse_langevin.sampling.kernels.engines import pieces
 
 # Share of zeros from which a layer of so many weights gains, at batch 1 to 64 (python -m benchmarks --only deploy):
 # where the dense weights do not stay in the cache, and where they do.

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from sparse_langevin.jit import compiled
+from sparse_langevin.runtime.jit import compiled
 
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
 

@@ -27,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparse_langevin.jit import compiled
 from sparse_langevin.linear.coefficient import draw, evidence, sigmoid, slab_probability
+from sparse_langevin.runtime.jit import compiled
 
 Array = NDArray[np.float64]
 

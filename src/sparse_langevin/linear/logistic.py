@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_langevin.jit import compiled
 from sparse_langevin.linear.coefficient import draw, evidence, log_normaliser, sigmoid, slab_probability
 from sparse_langevin.linear.gaussian import (
     ADAPT_EVERY,
@@ -32,6 +31,7 @@ from sparse_langevin.linear.gaussian import (
     Hyper,
     unit_vector,
 )
+from sparse_langevin.runtime.jit import compiled
 
 INTERCEPT_VARIANCE = 100.0
 

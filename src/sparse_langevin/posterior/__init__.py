@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sparse_langevin.lazy import lazily
+from sparse_langevin.runtime.lazy import lazily
 
 if TYPE_CHECKING:
     from sparse_langevin.posterior.bank import PosteriorBank

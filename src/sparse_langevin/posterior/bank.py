@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from sparse_langevin.files import StorageError
 from sparse_langevin.posterior.encoding import (
     PRECISIONS,
     Base,
@@ -38,7 +37,8 @@ from sparse_langevin.posterior.store import (
     places,
 )
 from sparse_langevin.posterior.thinning import Grid, kept, read_grid, remove_unused, write_grid
-from sparse_langevin.sampler import Info, Sampler
+from sparse_langevin.sampling.sampler import Info, Sampler
+from sparse_langevin.storage.files import StorageError
 
 logger = logging.getLogger(__name__)
 

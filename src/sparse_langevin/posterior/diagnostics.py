@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft, stats
 
-from sparse_langevin.extras import require
+from sparse_langevin.runtime.extras import require
 
 if TYPE_CHECKING:
     from arviz import InferenceData

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 from torch import Tensor
 
-from sparse_langevin.files import sha256
-from sparse_langevin.flat import FlatParameters
+from sparse_langevin.sampling.flat import FlatParameters
+from sparse_langevin.storage.files import sha256
 
 Precision = Literal["float16", "full"]
 PRECISIONS = get_args(Precision)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sparse_langevin.evaluation import evaluating
-from sparse_langevin.likelihoods import call_model
 from sparse_langevin.posterior.encoding import Sample
 from sparse_langevin.posterior.mixture import Mixture
+from sparse_langevin.sampling.evaluation import evaluating
+from sparse_langevin.sampling.likelihoods import call_model
 
 Transform = Callable[[Tensor], Tensor]
 MEMORY = 2**28  # bytes

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from sparse_langevin.files import TEMPORARY, StorageError, write_atomically
 from sparse_langevin.posterior.encoding import DAMAGE, Buffer
+from sparse_langevin.storage.files import TEMPORARY, StorageError, write_atomically
 
 SUFFIX = ".safetensors"
 THINNING = f"thinning{SUFFIX}"

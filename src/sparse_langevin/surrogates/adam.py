@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from sparse_langevin.flat import FlatParameters, SparseChoice
-from sparse_langevin.pruning import Pruning, prune
-from sparse_langevin.sampler import Info
-from sparse_langevin.schedules import Schedule, as_schedule, describe, value_at
+from sparse_langevin.sampling.flat import FlatParameters, SparseChoice
+from sparse_langevin.sampling.pruning import Pruning, prune
+from sparse_langevin.sampling.sampler import Info
+from sparse_langevin.sampling.schedules import Schedule, as_schedule, describe, value_at
 
 
 class Adam:

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.posterior.diagnostics import Array, ess, ess_tail, mcse, rhat, verdict
 from sparse_langevin.posterior.figures import autocorrelation_figure, rank_figure, trace_figure
-from sparse_langevin.report import Picture, Table, number, png
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.reports.page import Picture, Table, number, png
 from sparse_langevin.surrogates.runs import SurrogateRun
 
 FIELDS = 3  # test fields whose velocities are followed

@@ -15,10 +15,10 @@ import torch
 from scipy.optimize import minimize
 from scipy.stats import norm, spearmanr
 
-from sparse_langevin.darcy.datasets import DarcyData
-from sparse_langevin.darcy.grid import Array
 from sparse_langevin.posterior.calibration import WIDEST, Calibration, assess, recalibrate
 from sparse_langevin.posterior.mixture import Mixture
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.problems.darcy.grid import Array
 from sparse_langevin.surrogates.prediction import Forecast, predict
 from sparse_langevin.surrogates.runs import SurrogateRun, fingerprint
 from sparse_langevin.surrogates.settings import Settings

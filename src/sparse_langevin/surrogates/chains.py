@@ -6,10 +6,10 @@ from signal import SIGINT, SIGTERM
 
 import torch
 
-from sparse_langevin.darcy.datasets import DarcyData
-from sparse_langevin.interrupts import Interrupted, deferred_signals
-from sparse_langevin.processes import Job, run_in_processes
-from sparse_langevin.progress import progress_bars
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
+from sparse_langevin.runtime.processes import Job, run_in_processes
+from sparse_langevin.runtime.progress import progress_bars
 from sparse_langevin.surrogates.runs import CHAIN, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.surrogates.train import assemble, train

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparse_langevin.darcy.datasets import DarcyData
-from sparse_langevin.darcy.errors import e1, e2, mass_residual
-from sparse_langevin.darcy.grid import Array
-from sparse_langevin.darcy.summary import first_order_errors, mean_predictor_errors
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.problems.darcy.errors import e1, e2, mass_residual
+from sparse_langevin.problems.darcy.grid import Array
+from sparse_langevin.problems.darcy.summary import first_order_errors, mean_predictor_errors
 
 Split = Literal["train", "test"]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.darcy.grid import Grid
-from sparse_langevin.darcy.network import Surrogate
 from sparse_langevin.deploy import Exported, export, export_onnx, load, read_manifest, sparsify
 from sparse_langevin.deploy.encoding import Values
-from sparse_langevin.files import require_new, write_new
+from sparse_langevin.problems.darcy.grid import Grid
+from sparse_langevin.problems.darcy.network import Surrogate
+from sparse_langevin.storage.files import require_new, write_new
 from sparse_langevin.surrogates.runs import RUN, SurrogateRun, empty_surrogate
 from sparse_langevin.surrogates.settings import Settings
 

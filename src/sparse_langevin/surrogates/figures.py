@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from sparse_langevin.darcy.grid import Array, Grid
-from sparse_langevin.darcy.pictures import draw_field
+from sparse_langevin.problems.darcy.grid import Array, Grid
+from sparse_langevin.problems.darcy.pictures import draw_field
 from sparse_langevin.surrogates.calibration import Trust
 from sparse_langevin.surrogates.runs import SurrogateRun
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sparse_langevin.darcy.network import BATCH
 from sparse_langevin.posterior.encoding import Sample
 from sparse_langevin.posterior.predictive import Predictive
+from sparse_langevin.problems.darcy.network import BATCH
 from sparse_langevin.surrogates.runs import Pool, SurrogateRun, find_device
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from sparse_langevin.darcy.datasets import DarcyData
 from sparse_langevin.posterior.calibration import LEVELS
 from sparse_langevin.posterior.figures import calibration_figure
-from sparse_langevin.report import Picture, Section, Table, number, png, render
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.reports.page import Picture, Section, Table, number, png, render
 from sparse_langevin.surrogates.agreement import agreement
 from sparse_langevin.surrogates.calibration import Trust, trust
 from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation

@@ -26,15 +26,15 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
 
-from sparse_langevin.checkpoint import CheckpointError
-from sparse_langevin.darcy.datasets import DarcyData
-from sparse_langevin.darcy.grid import Grid
-from sparse_langevin.darcy.network import Surrogate
-from sparse_langevin.darcy.tensors import Normalisation
-from sparse_langevin.evaluation import evaluating
-from sparse_langevin.files import TEMPORARY, sha256, write_atomically
 from sparse_langevin.posterior import PosteriorBank, Sample
-from sparse_langevin.runs import Record
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.problems.darcy.grid import Grid
+from sparse_langevin.problems.darcy.network import Surrogate
+from sparse_langevin.problems.darcy.tensors import Normalisation
+from sparse_langevin.sampling.evaluation import evaluating
+from sparse_langevin.storage.checkpoint import CheckpointError
+from sparse_langevin.storage.files import TEMPORARY, sha256, write_atomically
+from sparse_langevin.storage.runs import Record
 from sparse_langevin.surrogates.settings import Settings, make_network
 
 RUN, RESULT, MODEL, SAMPLES, CHAIN = "run.json", "result.json", "model.safetensors", "samples", "chain-"

@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from sparse_langevin.darcy.grid import Grid
+from sparse_langevin.problems.darcy.grid import Grid
 
 METHODS = ("sgld", "psgld", "sgld-sa", "psgld-sa", "adam")
 BAYESIAN = METHODS[:4]
-NETWORK = "sparse_langevin.darcy.network:EncoderDecoder"
+NETWORK = "sparse_langevin.problems.darcy.network:EncoderDecoder"
+MOVED = {
+    "sparse_langevin.darcy": "sparse_langevin.problems.darcy",
+    "sparse_langevin.experiments": "sparse_langevin.studies",
+}
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class Settings:
     network: str = NETWORK
 
     def __post_init__(self) -> None:
+        for old, new in MOVED.items():  # networks in records of earlier versions
+            object.__setattr__(self, "network", self.network.replace(old, new))
         if self.method not in METHODS:
             raise ValueError(f"there is no method {self.method!r}: choose one of {', '.join(METHODS)}")
         for one in fields(self):

@@ -7,24 +7,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.batches import Batches
-from sparse_langevin.darcy.datasets import DarcyData
-from sparse_langevin.darcy.errors import e1, e2
-from sparse_langevin.darcy.network import BATCH, Surrogate
-from sparse_langevin.darcy.tensors import Normalisation
-from sparse_langevin.evaluation import evaluating
-from sparse_langevin.flat import choose_sparse
-from sparse_langevin.likelihoods import GaussianLikelihood
 from sparse_langevin.posterior import PosteriorBank
-from sparse_langevin.preconditioners import Identity, RMSprop
-from sparse_langevin.priors import GaussianPrior, Prior, SpikeSlab
-from sparse_langevin.pruning import Pruning
-from sparse_langevin.sampler import Sampler
-from sparse_langevin.schedules import Cosine, Schedule, Switch
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.problems.darcy.errors import e1, e2
+from sparse_langevin.problems.darcy.network import BATCH, Surrogate
+from sparse_langevin.problems.darcy.tensors import Normalisation
+from sparse_langevin.sampling.batches import Batches
+from sparse_langevin.sampling.evaluation import evaluating
+from sparse_langevin.sampling.flat import choose_sparse
+from sparse_langevin.sampling.likelihoods import GaussianLikelihood
+from sparse_langevin.sampling.preconditioners import Identity, RMSprop
+from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
+from sparse_langevin.sampling.pruning import Pruning
+from sparse_langevin.sampling.sampler import Sampler
+from sparse_langevin.sampling.schedules import Cosine, Schedule, Switch
+from sparse_langevin.sampling.training import CLOCKS, fit
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate, find_device
 from sparse_langevin.surrogates.settings import Settings, blaming
-from sparse_langevin.training import CLOCKS, fit
 
 CURVE_POINTS = 50  # evaluations in a run, at most one an epoch
 

@@ -1,0 +1,1 @@
+"""Problems that surrogates are trained on: each folder is one."""

@@ -1,0 +1,92 @@
+"""Fields that users bring: an array of permeabilities, with or without the velocities that belong to them.
+
+A file is ``.npz`` or HDF5 with ``kappa`` (samples, ny, nx) and, optionally, ``velocity`` (samples, edges) and
+``pressure`` (samples, ny, nx); or a ``.npy`` array of kappa alone. Without velocities the flow problem is solved. A
+single kappa may also be (ny, nx).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import h5py
+import numpy as np
+
+from sparse_langevin.problems.darcy.errors import mass_residual
+from sparse_langevin.problems.darcy.grid import Array, Grid
+from sparse_langevin.problems.darcy.solver import Solution, check_permeabilities
+
+NAMES = ("kappa", "velocity", "pressure")
+
+
+@dataclass(frozen=True)
+class ImportedArrays:
+    """A user's fields on one grid, checked."""
+
+    grid: Grid
+    kappa: Array
+    velocity: Array | None = None
+    pressure: Array | None = None
+
+    def __post_init__(self) -> None:
+        samples = len(self.kappa)
+        check_permeabilities(self.kappa, self.grid)
+        if self.pressure is not None and self.velocity is None:
+            raise ValueError("pressure without velocity: bring both, or kappa alone to have the flow solved")
+        shapes = {"velocity": (samples, self.grid.edges), "pressure": (samples, *self.grid.shape)}
+        for name, shape in shapes.items():
+            if (array := getattr(self, name)) is None:
+                continue
+            if array.shape != shape:
+                hint = f"; the {self.grid.edges} entries are normal components on edges, x-edges first, see darcy.Grid"
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}{hint * (name == 'velocity')}")
+            if not np.isfinite(array).all():
+                bad = int(np.argmin(np.isfinite(array).reshape(samples, -1).all(1)))
+                raise ValueError(f"sample {bad}: {name} is not finite")
+
+    @classmethod
+    def read(cls, grid: Grid, samples: int, path: Path) -> "ImportedArrays":
+        """Read the first ``samples`` fields of a file."""
+        arrays = read_arrays(path)
+        if len(arrays["kappa"]) < samples:
+            raise ValueError(f"{path} holds {len(arrays['kappa'])} samples, {samples} were asked for")
+        return cls(grid, **{name: array[:samples] for name, array in arrays.items()})
+
+    def solution(self, index: int, source: Array) -> Solution | None:
+        """What was brought for one sample; None if it has to be solved. An unknown pressure is nan."""
+        if self.velocity is None:
+            return None
+        velocity = self.velocity[index]
+        pressure = np.full(self.grid.shape, np.nan) if self.pressure is None else self.pressure[index]
+        return Solution(self.grid, velocity, pressure, float(mass_residual(self.grid, velocity, source)))
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read kappa, and velocity and pressure if they are there, from .npy, .npz or HDF5 (.h5, .hdf5)."""
+    try:
+        arrays = _read(path)
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no file {path}") from error
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{path} is not a .npy, .npz or HDF5 file that can be read: {error}") from error
+    if "kappa" not in arrays:
+        raise ValueError(f"{path} has no array 'kappa' of shape (samples, ny, nx): np.savez({path.name!r}, kappa=...)")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{name} in {path} must hold real numbers, got {array.dtype}")
+    if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
+        arrays["kappa"] = arrays["kappa"][None]
+    if arrays["kappa"].ndim != 3 or arrays["kappa"].size == 0:
+        raise ValueError(f"kappa in {path} must have shape (samples, ny, nx), got {arrays['kappa'].shape}")
+    return {name: np.asarray(array, dtype=float) for name, array in arrays.items()}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.suffix.lower() == ".npy":
+        return {"kappa": np.load(path, allow_pickle=False)}
+    if path.suffix.lower() == ".npz":
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in NAMES if name in file}
+    with h5py.File(path, "r") as file:
+        return {name: file[name][:] for name in NAMES if isinstance(file.get(name), h5py.Dataset)}

@@ -1,0 +1,61 @@
+"""Pictures of a sample: permeability, pressure, and both components of the velocity."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sparse_langevin.problems.darcy.grid import Array, Grid
+from sparse_langevin.problems.darcy.solver import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def sample_figure(kappa: ArrayLike, solution: Solution, title: str = "") -> "Figure":
+    """Four panels: permeability, pressure, velocity in x and in y at the cells' centres."""
+    from matplotlib.figure import Figure  # slow to import, and no global state of pyplot is touched
+
+    grid = solution.grid
+    figure = Figure(figsize=(12.5, 0.5 + 2.5 * max(0.6, min(grid.ly / grid.lx, 2.0))), layout="constrained")
+    axes = figure.subplots(1, 4)
+    velocity_x, velocity_y = solution.centre_velocity()
+    draw_field(axes[0], grid, kappa, "permeability $\\kappa$", scale=_permeability_scale(np.asarray(kappa)))
+    draw_field(axes[1], grid, solution.pressure, "pressure $p$")
+    draw_field(axes[2], grid, velocity_x, "velocity $u_x$")
+    draw_field(axes[3], grid, velocity_y, "velocity $u_y$", scale="symmetric")
+    if title:
+        figure.suptitle(title)
+    return figure
+
+
+def draw_field(
+    axis: Any,
+    grid: Grid,
+    field: ArrayLike,
+    label: str,
+    *,
+    scale: Literal["linear", "log", "symmetric"] = "linear",
+    limits: tuple[float, float] | None = None,
+) -> None:
+    """One field over the cells, with its axes and colour bar; a symmetric scale has white at zero."""
+    values = np.asarray(field)
+    axis.set(title=label, xlabel="x", ylabel="y", xlim=(0, grid.lx), ylim=(0, grid.ly), aspect="equal")
+    if not np.isfinite(values).all():
+        axis.text(0.5 * grid.lx, 0.5 * grid.ly, "not known", ha="center", va="center")
+        return
+    style: dict[str, Any] = {"cmap": "viridis"}
+    if scale == "symmetric":
+        limit = float(np.abs(values).max()) or 1.0
+        style = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    elif scale == "log":
+        style["norm"] = "log"
+    if limits is not None:
+        style |= {"vmin": limits[0], "vmax": limits[1]}
+    image = axis.imshow(values, origin="lower", extent=(0, grid.lx, 0, grid.ly), **style)
+    axis.figure.colorbar(image, ax=axis, fraction=0.046, pad=0.03)
+
+
+def _permeability_scale(kappa: Array) -> Literal["linear", "log"]:
+    """Logarithmic when the values span more than two decades."""
+    return "log" if kappa.max() > 100 * kappa.min() else "linear"

@@ -1,0 +1,110 @@
+"""What determines a data set: its fields, the grid, the flow problem, the split and the seed."""
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from sparse_langevin.problems.darcy.channels import Channels, ImageCrops, read_facies
+from sparse_langevin.problems.darcy.grid import Grid
+from sparse_langevin.problems.darcy.imported import ImportedArrays
+from sparse_langevin.problems.darcy.kle import KLE
+from sparse_langevin.storage.files import sha256
+
+FILE_SETTING = {"image": "image", "arrays": "file"}  # the setting that names a file of the user's, by kind
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that determines a data set.
+
+    Parameters
+    ----------
+    kind
+        ``"kle"``, ``"channels"``, ``"image"`` or ``"arrays"`` (a user's own fields, see `imported`).
+    samples
+        Number of samples; the last ``round(test_share * samples)`` are the test set.
+    grid
+        Where the fields live.
+    settings
+        Keywords of `KLE`, `Channels` or `ImageCrops` (with ``image``, a path, instead of facies), or ``file``, the
+        path of the arrays.
+    source
+        The constant source of the flow problem; the sides are the paper's.
+    seed, shard_size, test_share
+        Of the samples, of the files, and of the split.
+    """
+
+    kind: Literal["kle", "channels", "image", "arrays"]
+    samples: int
+    grid: Grid = field(default_factory=lambda: Grid(50, 50))
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    source: float = 1.0
+    seed: int = 0
+    test_share: float = 0.2
+    shard_size: int = 100
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("kle", "channels", "image", "arrays"):
+            raise ValueError(f"kind must be 'kle', 'channels', 'image' or 'arrays', got {self.kind!r}")
+        for name in ("samples", "shard_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        if not math.isfinite(self.source):
+            raise ValueError(f"source must be a finite number, got {self.source!r}")
+        if not 0 <= self.test_share < 1:
+            raise ValueError(f"test_share must lie in [0, 1), got {self.test_share!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be an integer >= 0, got {self.seed!r}")
+        file = FILE_SETTING.get(self.kind)
+        if file and file not in self.settings:
+            raise ValueError(f"a data set of kind {self.kind!r} needs settings={{{file!r}: path, ...}}")
+
+    @property
+    def shards(self) -> int:
+        """Number of files."""
+        return -(-self.samples // self.shard_size)
+
+    @property
+    def first_test(self) -> int:
+        """Index of the first test sample."""
+        return self.samples - round(self.test_share * self.samples)
+
+    def as_json(self) -> dict[str, Any]:
+        """The recipe as JSON; a file of the user's counts by its contents, not by where it lies."""
+        data = asdict(self) | {"settings": dict(self.settings)}
+        if name := FILE_SETTING.get(self.kind):
+            path = Path(self.settings[name])
+            if not path.is_file():
+                raise ValueError(f"there is no file {path}")
+            data["settings"][name] = sha256(path.read_bytes())
+        result: dict[str, Any] = json.loads(json.dumps(data, sort_keys=True))
+        return result
+
+    def fields(self) -> KLE | Channels | ImageCrops | ImportedArrays:
+        """Where the permeability fields come from."""
+        settings = dict(self.settings)
+        try:
+            if self.kind == "kle":
+                return KLE(self.grid, **settings)
+            if self.kind == "channels":
+                return Channels(self.grid, **settings)
+            if self.kind == "arrays":
+                return _read_arrays(self.grid, self.samples, Path(settings.pop("file")), **settings)
+            facies = _read_facies(Path(settings.pop("image")))
+            return ImageCrops(facies, self.grid, test_share=self.test_share, seed=self.seed, **settings)
+        except TypeError as error:
+            raise ValueError(f"unknown setting of a {self.kind!r} data set: {error}") from error
+
+    @property
+    def bytes(self) -> int:
+        """Size of the finished data set, up to the headers of its files."""
+        return self.samples * 8 * (2 * self.grid.cells + self.grid.edges)
+
+
+# Once per process: sorting a large image takes a second, checking large arrays too.
+_read_facies = functools.lru_cache(maxsize=1)(read_facies)
+_read_arrays = functools.lru_cache(maxsize=1)(ImportedArrays.read)

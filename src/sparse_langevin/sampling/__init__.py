@@ -1,0 +1,1 @@
+"""Any PyTorch module in, a Markov chain over its weights out."""

@@ -1,0 +1,120 @@
+"""What a sampler refuses, and the words it says so with."""
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin.sampling.flat import DENSE, Block, FlatParameters, named_parameters_of, unknown_name
+from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
+
+
+def as_count(value: Any, name: str, *, low: int = 0, high: float = math.inf) -> int:
+    """Insist on an integer in [low, high); NumPy's integers are fine."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= operator.index(value) < high:
+        bound = f"at least {low}" if math.isinf(high) else f"in [{low}, 2**{round(math.log2(high))})"
+        raise ValueError(f"{name} must be an integer {bound}, got {value!r}")
+    return operator.index(value)
+
+
+def require_frozen_statistics(norms: Iterable[nn.Module]) -> None:
+    """Refuse normalisation layers that would update running statistics."""
+    if any(layer.training for layer in norms):
+        raise ValueError(
+            "the model has normalisation layers with running statistics (BatchNorm). These belong to the path of the "
+            "chain, not to any one sample, so posterior predictions would be wrong. Use GroupNorm or LayerNorm, "
+            "BatchNorm with track_running_stats=False, or freeze the statistics: call .eval() on those layers and "
+            "leave them so."
+        )
+
+
+def require_finite(
+    flat: FlatParameters, curvature: Tensor | None, loss: float, data: Any, step: int, *, squares: bool
+) -> None:
+    """Stop before anything has changed if the loss, a gradient (its square, if used) or a curvature is not finite."""
+    # One pass: the sum of squares is finite only if every square is. Which term was not is found out below.
+    total = torch.dot(flat.grad, flat.grad) if curvature is None else torch.dot(flat.grad, flat.grad) + curvature.sum()
+    if math.isfinite(float(total)) and math.isfinite(loss):
+        return
+    used = flat.grad.square() if squares else flat.grad
+    bad = _not_finite(flat.views(used).items())
+    if curvature is not None:
+        bad += _not_finite(flat.views(curvature).items())
+    if not bad and math.isfinite(loss):
+        return
+    where = f"the gradient of parameter {bad[0]!r}" if bad else "the loss"
+    more = f" (and of {len(bad) - 1} more)" if len(bad) > 1 else ""
+    in_data = _not_finite(_tensors(data))
+    in_weights = _not_finite(flat.views(flat.vector).items())
+    if in_data:
+        cause = f"The batch holds NaN or infinity in {in_data[0]}: clean the data."
+    elif in_weights:
+        cause = f"The weights of {in_weights[0]!r} are not finite: the chain diverged, use a smaller step size."
+    else:
+        cause = "The batch is finite, so the model overflowed: use a smaller step size, or check the model."
+    raise FloatingPointError(
+        f"step {step}: {where}{more} is not finite, the loss is {loss:g}. {cause} "
+        f"The sampler is unchanged and stands at step {step - 1}."
+    )
+
+
+def assign_priors(
+    model: nn.Module, blocks: Sequence[Block], prior: Prior | Mapping[str, Prior], dense: GaussianPrior
+) -> dict[str, Prior]:
+    """One prior for each block."""
+    sparse = [block for block in blocks if block.sparse]
+    if not isinstance(dense, GaussianPrior):
+        raise TypeError(f"dense_prior must be a GaussianPrior, got {dense!r}")
+    if not isinstance(prior, Mapping):
+        if not isinstance(prior, GaussianPrior | SpikeSlab):
+            raise TypeError(
+                f"prior must be SpikeSlab(...), GaussianPrior(...) or a mapping of layers to them, got {prior!r}"
+            )
+        if isinstance(prior, SpikeSlab) and not sparse:
+            raise ValueError(
+                "a spike-and-slab prior needs sparse layers, but none were found: name them with sparse=[...]"
+            )
+        return {DENSE: dense} | {b.name: prior for b in sparse}
+    priors: dict[str, Prior] = {DENSE: dense} | {b.name: SpikeSlab() for b in sparse}
+    known = {b.name for b in sparse}
+    for key, value in prior.items():
+        if not isinstance(value, GaussianPrior | SpikeSlab):
+            raise TypeError(f"the prior of layer {key!r} must be SpikeSlab(...) or GaussianPrior(...), got {value!r}")
+        names = named_parameters_of(model, key)
+        if not names <= known:
+            raise ValueError(f"prior names {key!r}, which is not a sparse layer. " + unknown_name(key, known))
+        priors |= dict.fromkeys(names, value)
+    return priors
+
+
+def require_same_layout(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Refuse a sampler's state that does not fit another sampler."""
+    for part in ("tensors", "delta"):
+        if odd := mine[part].keys() ^ theirs[part].keys():
+            raise ValueError(f"the state belongs to another sampler: only one of the two has {', '.join(sorted(odd))}")
+    for name, tensor in mine["tensors"].items():
+        other = theirs["tensors"][name]
+        if tensor.shape != other.shape or tensor.dtype != other.dtype:
+            raise ValueError(
+                f"the state belongs to another sampler: {name!r} is {other.dtype} of shape {tuple(other.shape)} there, "
+                f"{tensor.dtype} of shape {tuple(tensor.shape)} here"
+            )
+
+
+def _not_finite(tensors: Iterable[tuple[str, Tensor]]) -> list[str]:
+    return [name for name, t in tensors if t.is_floating_point() and not bool(torch.isfinite(t).all())]
+
+
+def _tensors(data: Any, path: str = "batch") -> Iterator[tuple[str, Tensor]]:
+    """All tensors in a nested batch, with a path to each."""
+    if isinstance(data, Tensor):
+        yield path, data
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _tensors(value, f"{path}[{key!r}]")
+    elif isinstance(data, tuple | list):
+        for i, value in enumerate(data):
+            yield from _tensors(value, f"{path}[{i}]")

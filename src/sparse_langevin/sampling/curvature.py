@@ -1,0 +1,80 @@
+r"""The diagonal of the Hessian of minus the log-likelihood, for the Gamma correction.
+
+For one linear layer o = W x + b it is exact and cheap: h_(cj) = -sum_i x_ij^2 d^2 l_i/d o_ic^2. For anything else
+Hutchinson's estimate z*(Hz), with z of random signs, is unbiased and costs one Hessian-vector product.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin.sampling.flat import FlatParameters
+from sparse_langevin.sampling.noise import CounterNoise
+
+
+@runtime_checkable
+class HasOutputCurvature(Protocol):
+    """A likelihood that knows its second derivative with respect to the model's outputs."""
+
+    def output_curvature(self, outputs: Tensor, sigma: float) -> Tensor:
+        """Second derivative of the log-likelihood with respect to each output."""
+
+
+class DiagonalHessian:
+    """The diagonal for one model and likelihood, by the method ``wanted`` (see `RMSprop`).
+
+    Attributes
+    ----------
+    exact : bool
+        Whether the diagonal is exact; otherwise gradients must be taken with their graph.
+    """
+
+    def __init__(self, wanted: str, model: nn.Module, likelihood: object, probes: CounterNoise) -> None:
+        possible = type(model) is nn.Linear and isinstance(likelihood, HasOutputCurvature)
+        if wanted == "exact" and not possible:
+            raise ValueError(
+                "correction='exact' needs a model that is one nn.Linear and a Gaussian or categorical likelihood, "
+                f"got {type(model).__name__} and {type(likelihood).__name__}: use correction='hutchinson'"
+            )
+        self.exact = possible and wanted != "hutchinson"
+        self._model, self._likelihood, self._probes = model, likelihood, probes
+
+    def __call__(
+        self, flat: FlatParameters, gradients: Sequence[Tensor], scale: float, data: Any, sigma: float, step: int
+    ) -> Tensor:
+        """Diagonal of minus ``scale`` times the batch's log-likelihood, whose ``gradients`` are given."""
+        if self.exact:
+            assert isinstance(self._model, nn.Linear) and isinstance(self._likelihood, HasOutputCurvature)
+            if not isinstance(data[0], Tensor) or data[0].dim() != 2:
+                raise ValueError("the exact curvature needs inputs of shape (n, features): use correction='hutchinson'")
+            columns = linear_diagonal(self._model, self._likelihood, data[0], sigma, flat.parameters)
+            columns = [scale * column for column in columns]
+        else:
+            probe = list(flat.views(self._probes.rademacher(step)).values())
+            columns = hutchinson_diagonal(gradients, flat.parameters, probe)
+        return torch.cat([column.detach().reshape(-1) for column in columns])
+
+
+def linear_diagonal(
+    model: nn.Linear, likelihood: HasOutputCurvature, inputs: Tensor, sigma: float, parameters: Sequence[Tensor]
+) -> list[Tensor]:
+    """Exact diagonal for the weight and the bias of one linear layer, in the order of ``parameters``."""
+    with torch.no_grad():
+        second = -likelihood.output_curvature(model(inputs), sigma)
+        weight = torch.einsum("...c,...j->cj", second, inputs.square())
+        bias = second.reshape(-1, second.shape[-1]).sum(0)
+    return [weight if parameter is model.weight else bias for parameter in parameters]
+
+
+def hutchinson_diagonal(
+    gradients: Sequence[Tensor], parameters: Sequence[Tensor], probe: Sequence[Tensor]
+) -> list[Tensor]:
+    """Estimate the diagonal as probe * (Hessian @ probe); ``gradients`` must carry their graph."""
+    terms = [(gradient * sign).sum() for gradient, sign in zip(gradients, probe, strict=True) if gradient.requires_grad]
+    if not terms:
+        return [torch.zeros_like(sign) for sign in probe]
+    product = torch.stack(terms).sum()
+    columns = torch.autograd.grad(product, list(parameters), materialize_grads=True, allow_unused=True)
+    return [column * sign for column, sign in zip(columns, probe, strict=True)]

@@ -1,0 +1,173 @@
+"""Engines: who carries out the update of all blocks, and how one is chosen.
+
+`Reference` runs `reference.update` on any device. `Compiled` is the same under torch.compile, with the noise made
+inside: one pass over memory, for accelerators. `Native` runs `native.update_chunks` on the CPU, also in one pass. They
+agree to rounding, not to the last bit: like the device, the engine is no part of a run's settings, and a run that is
+to resume bit for bit must keep it.
+"""
+
+import dataclasses
+import functools
+import itertools
+import logging
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparse_langevin.runtime import threads
+from sparse_langevin.sampling.kernels.reference import BlockState, StepScalars, Sums, update
+from sparse_langevin.sampling.noise import CounterNoise, normals_at
+from sparse_langevin.sampling.priors import GaussianPrior
+
+EngineName = Literal["auto", "native", "reference", "compiled"]
+
+logger = logging.getLogger("sparse_langevin")
+
+
+class Engine(Protocol):
+    """Carries out one step of all blocks."""
+
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
+        """Update every block in place with the noise of step ``k``; return the sums of each."""
+
+
+def choose(vector: Tensor, name: EngineName = "auto") -> Engine:
+    """The engine called ``name`` for weights like ``vector``; ``"auto"`` is the fastest that works."""
+    if name not in get_args(EngineName):
+        raise ValueError(f"engine must be one of {', '.join(map(repr, get_args(EngineName)))}, got {name!r}")
+    if name == "native" and not vector.is_cpu:
+        raise ValueError(f"engine='native' is for models on the CPU, this one is on {vector.device}: use 'auto'")
+    if name == "reference":
+        return Reference()
+    if name == "compiled":
+        return Compiled()
+    if not vector.is_cpu:
+        return Compiled() if _compiler_works(vector.device) else Reference()
+    try:
+        return Native()
+    except ImportError as error:
+        if name == "native":
+            raise ImportError("engine='native' needs numba: pip install numba") from error
+        _say_once(f"numba cannot be imported ({error}): updates run in plain torch, several times slower")
+        return Reference()
+
+
+class Reference:
+    """Plain torch operations, on any device."""
+
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
+        """Update every block in place; one transfer brings all sums to the host."""
+        z = None if math.isinf(scalars.tau) else noise.normal(k)
+        sums = []
+        with torch.no_grad():
+            for state in states:
+                sums.append(torch.stack(update(state, scalars, None if z is None else z[state.span])))
+        return [Sums(*row) for row in torch.stack(sums).tolist()]
+
+
+class Compiled:
+    """The reference under torch.compile; each kind of block is compiled when it is first seen."""
+
+    def __init__(self) -> None:
+        self._update = torch.compile(_noisy_update, fullgraph=True, dynamic=True)
+
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
+        """Update every block in place; one transfer brings all sums to the host."""
+        words = None if math.isinf(scalars.tau) else noise.words(k)
+        # Numbers would be compiled into the code, and change at every step; tensors on the host are passed to it.
+        alpha = 0.0 if scalars.first else scalars.alpha
+        numbers: Any = torch.tensor(scalars._replace(alpha=alpha)[1:], dtype=torch.float64).unbind()
+        with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
+            rows = torch.stack([self._update(s, StepScalars(False, *numbers), *_varying(s), words) for s in states])
+        return [Sums(*row) for row in rows.tolist()]
+
+
+def _varying(state: BlockState) -> tuple[Tensor, Tensor]:
+    """The numbers of a block that differ between blocks or steps: its log-odds and its place."""
+    return torch.tensor(state.log_odds, dtype=torch.float64), torch.tensor(state.start)
+
+
+def _noisy_update(
+    state: BlockState, scalars: StepScalars, log_odds: Any, start: Tensor, words: Tensor | None
+) -> Tensor:
+    block = dataclasses.replace(state, start=0, log_odds=log_odds)
+    z = None if words is None else normals_at(words, start, len(state.beta), state.beta.dtype)
+    return torch.stack(update(block, scalars, z))
+
+
+class Native:
+    """Compiled code on the threads of the CPU, as many as torch uses; the result does not depend on their number."""
+
+    SMALL = 32  # chunks; fewer are not worth waking a thread for
+    PIECE = 64  # chunks per task: some 0.3 ms
+
+    def __init__(self) -> None:
+        from sparse_langevin.sampling.kernels import native  # numba takes half a second to import, and may be missing
+
+        self._native: Any = native
+
+    def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
+        """Update every block in place, chunk by chunk."""
+        key = None if math.isinf(scalars.tau) else noise.key
+        blocks = [self._arguments(state, scalars, key, k) for state in states]
+        chunks = [max(1, -(-block[0].size // self._native.CHUNK)) for block in blocks]
+        starts = [0, *itertools.accumulate(chunks[:-1])]
+        sums = np.empty((sum(chunks), len(Sums._fields)))
+        count = torch.get_num_threads() if len(sums) >= self.SMALL else 1
+        if count == 1:
+            for block, start, length in zip(blocks, starts, chunks, strict=True):
+                self._native.update_chunks(*block, sums[start : start + length], 0)
+        else:
+            tasks = (
+                functools.partial(self._native.update_chunks, *block, sums[start + first : start + last], first)
+                for block, start, length in zip(blocks, starts, chunks, strict=True)
+                for first, last in pieces(length, self.PIECE)
+            )
+            threads.run(deque(tasks), count)
+        rows = sums if len(sums) == len(blocks) else np.add.reduceat(sums, starts)
+        return [Sums(*row) for row in rows.tolist()]
+
+    def _arguments(
+        self, state: BlockState, scalars: StepScalars, key: tuple[int, int] | None, k: int
+    ) -> tuple[Any, ...]:
+        """What `native.update_chunks` needs of a block, up to the chunks; an int for a float would compile anew."""
+        if isinstance(state.prior, GaussianPrior):
+            prior = self._native.PriorScalars(float(state.prior.precision), 1.0, 1.0, 0.0)
+        else:
+            prior = self._native.PriorScalars(0.0, float(state.prior.v0), float(state.prior.v1), state.log_odds)
+        if not state.arrays:  # a conversion costs as much as the arithmetic of a hundred weights
+            state.arrays = tuple(map(_array, (state.beta, state.grad, state.velocity, state.v, state.rho, state.s)))
+        beta, grad, velocity, v, rho, s = state.arrays
+        curvature, keep = _array(state.curvature), _array(state.keep)
+        return beta, grad, velocity, v, curvature, rho, s, keep, scalars, prior, key, k, state.start
+
+
+def _array(vector: Tensor | None) -> Any:
+    return None if vector is None else vector.numpy()
+
+
+def pieces(length: int, piece: int) -> Iterator[tuple[int, int]]:
+    """Cut range(length) into pieces."""
+    for first in range(0, length, piece):
+        yield first, min(first + piece, length)
+
+
+@functools.cache
+def _compiler_works(device: torch.device) -> bool:
+    """Whether torch can compile a small function for ``device``."""
+    try:
+        torch.compile(lambda x: x + 1)(torch.zeros(2, device=device))
+    except Exception as error:  # whatever the compiler's toolchain lacks
+        _say_once(f"torch.compile does not work for {device} ({error}): updates run in plain torch, more slowly")
+        return False
+    return True
+
+
+@functools.cache
+def _say_once(message: str) -> None:
+    logger.warning(message)

@@ -1,0 +1,239 @@
+r"""Whether the error bars of the surrogate can be believed, beside what is used instead for the same training.
+
+Every contender forecasts velocities as a mean and a standard deviation over several networks, and the deviation of what
+no network explains. A tenth of the training data is set apart; from it alone come
+
+    the noise of ensembles and dropout   sqrt(max(0, mean (y - mean)^2 - mean std^2)); the samplers learn theirs
+    the factors of the recalibration     see `surrogates.calibration`
+
+In the study's folder:
+
+table.json     one record a contender
+figures/       reliability, errors beside deviations, deviations far from the training data
+report.html    all of it on a page
+work/          the training, a study of its own (`darcy_study`); a command that is repeated goes on from it
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import mannwhitneyu
+from torch import Tensor, nn
+
+from sparse_langevin.posterior.calibration import Calibration
+from sparse_langevin.problems.darcy.channels import Channels
+from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.problems.darcy.errors import e1
+from sparse_langevin.problems.darcy.grid import Array, Grid
+from sparse_langevin.problems.darcy.network import EncoderDecoder
+from sparse_langevin.problems.darcy.solver import Solver
+from sparse_langevin.studies.darcy_cells import FIELDS, Cell, Scale, shortened
+from sparse_langevin.studies.darcy_study import Place
+from sparse_langevin.surrogates.calibration import Trust, deviation, find_factors, set_apart, trust_of
+from sparse_langevin.surrogates.prediction import Forecast, predict
+from sparse_langevin.surrogates.runs import SurrogateRun
+from sparse_langevin.surrogates.settings import Settings
+
+FIELD = next(f for f in FIELDS["kle"] if f.name == "kle32")
+FAR = (1.0, 10.0)  # permeability of the channels that no contender has seen
+FAR_FIELDS = 200  # as many as there are test fields
+VALIDATION = 0.1
+MEMBERS = 5
+PASSES = 20  # as many as there are posterior samples
+
+
+class DropoutNetwork(EncoderDecoder):
+    """The network with dropout after the activations of its dense layers."""
+
+    SHARE = 0.02
+
+    def __init__(self, grid: Grid) -> None:
+        super().__init__(grid)
+        for part in (self.encode, self.decode):
+            part[7] = nn.Sequential(part[7], nn.Dropout(self.SHARE))
+
+
+class LightDropoutNetwork(DropoutNetwork):
+    """The same with less: nearer to the network without, and narrower error bars."""
+
+    SHARE = 0.005
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to error bars: what is trained, and how it forecasts."""
+
+    name: str
+    title: str
+    cells: tuple[Cell, ...]
+    forecast: Callable[[Sequence[SurrogateRun], Tensor], Forecast]
+    """Of permeability (fields, ny, nx); without ``noise_std`` where that is still to be fitted."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found of a contender: the record for the table, and what the figures need."""
+
+    record: dict[str, Any]
+    trust: Trust
+    far: Array
+    """Deviation of the forecasts for fields of another kind, one number per field."""
+
+
+def contenders(scale: Scale, *, full_ensemble: bool = False) -> list[Contender]:
+    """All contenders at a scale, ours first; the full ensemble has several times the budget of the others."""
+    ours, adam, dropout, light = (
+        _at(scale, settings)
+        for settings in (
+            Settings.of("psgld-sa", sparsity=0.7, validation=VALIDATION),
+            Settings.of("adam", validation=VALIDATION),
+            Settings.of("adam", validation=VALIDATION, network=f"{__name__}:DropoutNetwork"),
+            Settings.of("adam", validation=VALIDATION, network=f"{__name__}:LightDropoutNetwork"),
+        )
+    )
+    part = replace(adam, epochs=adam.epochs // MEMBERS)
+    found = [
+        Contender("psgld-sa", "PSGLD-SA 70 %", (_cell(ours, "psgld-sa", keep=True),), posterior_forecast),
+        Contender("single", "Adam, one network", (_cell(adam, "single"),), single_forecast),
+        Contender("ensemble", f"Adam, {MEMBERS} short runs", _members(part, "ensemble"), ensemble_forecast),
+        Contender("dropout", "Adam, dropout 2 %", (_cell(dropout, "dropout"),), dropout_forecast),
+        Contender("light-dropout", "Adam, dropout 0.5 %", (_cell(light, "light-dropout"),), dropout_forecast),
+    ]
+    if full_ensemble:
+        title = f"Adam, {MEMBERS} full runs"
+        found.append(Contender("full-ensemble", title, _members(adam, "full-ensemble"), ensemble_forecast))
+    return found
+
+
+def posterior_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+    """By the posterior samples of the one run."""
+    return predict(runs[0], kappa)
+
+
+def single_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+    """By one network, whose error bar is the same everywhere."""
+    velocity = predict(runs[0], kappa, last=True).velocity
+    return Forecast(velocity, torch.zeros_like(velocity), samples=1)
+
+
+def ensemble_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+    """By the finished networks of all runs."""
+    return _summed_up([predict(run, kappa, last=True).velocity for run in runs])
+
+
+def dropout_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+    """By one network with dropout left on; the same call drops the same units."""
+    surrogate = runs[0].surrogate()
+    for module in surrogate.modules():
+        if isinstance(module, nn.Dropout):
+            module.train()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return _summed_up([surrogate.predict(kappa) for _ in range(PASSES)])
+
+
+def fitted_noise(true: Array, forecast: Forecast) -> float:
+    """Standard deviation of the part of the errors that the deviation over the networks does not explain."""
+    assert forecast.std is not None
+    mean, std = forecast.velocity.double().numpy(), forecast.std.double().numpy()
+    return float(np.sqrt(max(0.0, np.mean((true - mean) ** 2) - np.mean(std**2))))
+
+
+def auroc(far: Array, near: Array) -> float:
+    """Probability that a far field has a larger deviation than a near one; 1/2 if the deviation tells nothing."""
+    return float(mannwhitneyu(far, near).statistic) / (len(far) * len(near))
+
+
+def judge(contender: Contender, place: Place) -> Judgement:
+    """Forecast the test fields, and fields of another kind, with what has been trained."""
+    data = DarcyData(place.data(FIELD))
+    # With the settings and the data: runs of another scale in the same folder are refused.
+    runs = [SurrogateRun.at(place.run(cell), cell.settings, data) for cell in contender.cells]
+    for run in runs:
+        if not run.finished:
+            raise ValueError(f"{contender.title} cannot be judged: the run in {run.path} has diverged")
+    held_kappa, held_velocity = set_apart(contender.cells[0].settings, data)
+    held = contender.forecast(runs, torch.from_numpy(held_kappa))
+    noise = held.noise_std if held.noise_std is not None else fitted_noise(held_velocity, held)
+    kappa, true = torch.from_numpy(data.array("kappa", "test")), data.array("velocity", "test")
+    forecast = replace(contender.forecast(runs, kappa), noise_std=noise)
+    factors = find_factors(held_velocity, replace(held, noise_std=noise))
+    known = trust_of(true, forecast, factors)
+    assert known.recalibrated is not None
+    far_kappa, far_true = far_fields(data.grid)
+    elsewhere = replace(contender.forecast(runs, far_kappa), noise_std=noise)
+    far, near = deviation(elsewhere), known.predicted
+    there = trust_of(far_true, elsewhere, factors).recalibrated
+    assert there is not None
+    whole = [deviation(replace(f, std=factors.apply(f).total_std)) for f in (elsewhere, forecast)]
+    last = predict(runs[0], kappa, last=True).velocity if contender.forecast is posterior_forecast else None
+    record = {
+        "contender": contender.name,
+        "title": contender.title,
+        "field": FIELD.describe(),
+        "scale": place.scale,
+        "tests": len(true),
+        "members": len(runs),
+        "networks": forecast.samples,
+        **{name: sum(run.result[name] for run in runs) for name in ("epochs", "seconds", "cpu_seconds")},
+        **{name: runs[0].result[name] for name in ("parameters", "zeros")},
+        "e1": _percent(data.grid, forecast.velocity, true),
+        "e1_last": None if last is None else _percent(data.grid, last, true),
+        "noise_std": noise,
+        "factors": {"weights": factors.weights, "noise": factors.noise},
+        "plain": _scores(known.plain),
+        "recalibrated": _scores(known.recalibrated),
+        "rank_correlation": known.rank_correlation,
+        "far_ratio": _ratio(far, near),
+        "far_ratio_total": _ratio(*whole),
+        "far_auroc": auroc(far, near),
+        "far_e1": _percent(data.grid, elsewhere.velocity, far_true),
+        "far_recalibrated": _scores(there),
+        "settings": [run.settings.as_json() for run in runs],
+        "version": version("sparse-langevin"),
+        "versions": runs[0].versions,
+    }
+    return Judgement(record, known, far)
+
+
+def far_fields(grid: Grid) -> tuple[Tensor, Array]:
+    """Permeability of channels, which no contender has seen, and the velocity in them."""
+    channels, rng, solver = Channels(grid, permeability=FAR), np.random.default_rng(0), Solver(grid)
+    kappa = [channels.sample(rng)[0] for _ in range(FAR_FIELDS)]
+    return torch.from_numpy(np.stack(kappa)), np.stack([solver.solve(field).velocity for field in kappa])
+
+
+def _ratio(far: Array, near: Array) -> float:
+    """Of the medians; 1 if there is no deviation at all."""
+    return float(np.median(far) / np.median(near)) if near.any() else 1.0
+
+
+def _at(scale: Scale, settings: Settings) -> Settings:
+    return shortened(settings) if scale == "small" else settings
+
+
+def _cell(settings: Settings, label: str, *, keep: bool = False) -> Cell:
+    return Cell("uncertainty", FIELD, settings, label, keep)
+
+
+def _members(settings: Settings, label: str) -> tuple[Cell, ...]:
+    return tuple(_cell(replace(settings, seed=seed), f"{label}-seed{seed}") for seed in range(MEMBERS))
+
+
+def _summed_up(answers: Sequence[Tensor]) -> Forecast:
+    """Mean and standard deviation over networks of equal weight."""
+    everything = torch.stack(list(answers))
+    return Forecast(everything.mean(0), everything.std(0, correction=0), samples=len(everything))
+
+
+def _percent(grid: Grid, predicted: Tensor, true: Array) -> float:
+    return 100 * float(np.mean(e1(grid, predicted.double().numpy(), true)))
+
+
+def _scores(found: Calibration) -> dict[str, Any]:
+    coverage, width = ({f"{p:g}": x for p, x in shares.items()} for shares in (found.coverage, found.sharpness))
+    return {"coverage": coverage, "width": width, "crps": found.crps, "nll": found.nll}

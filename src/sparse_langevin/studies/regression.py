@@ -1,0 +1,178 @@
+"""The regression study: one record per (test, replicate), made where missing, so that a stopped study goes on."""
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Generator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from sparse_langevin.runtime.interrupts import leave_signals_to_the_parent
+from sparse_langevin.storage.files import write_atomically
+from sparse_langevin.studies import regression_data
+from sparse_langevin.studies.regression_contenders import LABELS, PAPER, Lengths, Record, fit_record
+
+SETTINGS, RECORDS = "settings.json", "records"
+Cell = tuple[int, int]  # (test, replicate)
+Records = dict[Cell, dict[str, Record]]
+Job = tuple[Cell, list[str], Path, Lengths]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of the study to make.
+
+    Parameters
+    ----------
+    replicates
+        Data sets of each test.
+    paper_replicates
+        How many of them, from the first, the algorithms as printed take part in: their chains are the slow ones.
+    tests
+        1, 2 or both.
+    only
+        One contender, or all.
+    """
+
+    replicates: int = 100
+    paper_replicates: int = 20
+    tests: tuple[int, ...] = regression_data.TESTS
+    only: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.only is not None and self.only not in LABELS:
+            raise ValueError(f"there is no method {self.only!r}: choose one of {', '.join(LABELS)}")
+        if self.replicates < 1 or self.paper_replicates < 0:
+            raise ValueError(f"a study needs at least one replicate, got {self.replicates}, {self.paper_replicates}")
+
+    def contenders(self, replicate: int) -> list[str]:
+        """Who takes part in a replicate."""
+        names = LABELS if self.only is None else [self.only]
+        return [name for name in names if replicate < self.paper_replicates or not name.startswith(PAPER)]
+
+    def cells(self) -> list[Cell]:
+        """All (test, replicate), replicate by replicate, so that a stopped study is balanced."""
+        return [(test, replicate) for replicate in range(self.replicates) for test in self.tests]
+
+    def command(self) -> str:
+        """The command that makes it."""
+        parts = [f"sparse-langevin reproduce regression --replicates {self.replicates}"]
+        parts += [f"--paper-replicates {self.paper_replicates}"]
+        parts += [f"--test {self.tests[0]}"] if len(self.tests) == 1 else []
+        return " ".join(parts + ([f"--only {self.only}"] if self.only else []))
+
+
+def run(
+    extent: Extent,
+    folder: Path,
+    lengths: Lengths = Lengths(),
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Records:
+    """Make the records that are missing, and return all there are.
+
+    Parameters
+    ----------
+    extent, lengths
+        How many replicates, and how long the chains. A folder made with other lengths is an error.
+    folder
+        Where records are kept.
+    workers
+        Processes; by default one per core. 0 works in this process.
+    progress
+        Called with (replicates done, replicates in all), counted over both tests.
+    """
+    _claim(folder, lengths)
+    cells = extent.cells()
+    missing = {cell: names for cell in cells if (names := _missing(extent, folder, cell))}
+    jobs = [(cell, names, folder, lengths) for cell, names in missing.items()]
+    there = len(cells) - len(jobs)
+    progress(there, len(cells))
+    with closing(_make_all(jobs, workers)) as made:
+        for done, _ in enumerate(made, there + 1):
+            progress(done, len(cells))
+    return load(extent, folder)
+
+
+def load(extent: Extent, folder: Path) -> Records:
+    """All records within ``extent``, also of contenders that an earlier run has made."""
+    everyone = replace(extent, only=None)
+    records = {}
+    for cell in extent.cells():
+        found = _read(folder, cell)
+        if kept := {name: found[name] for name in everyone.contenders(cell[1]) if name in found}:
+            records[cell] = kept
+    return records
+
+
+def _make(cell: Cell, names: list[str], folder: Path, lengths: Lengths) -> None:
+    """Fit the missing contenders of one replicate and add them to its record."""
+    test, replicate = cell
+    study = regression_data.make(test, replicate)
+    torch.set_num_threads(1)  # the models are tiny: threads would only wait for each other
+    with threadpool_limits(1):
+        made = {name: fit_record(name, study, replicate, lengths) for name in names}
+    found = _read(folder, cell) | made
+    content = {"test": test, "replicate": replicate, "contenders": found}
+    write_atomically(_path(folder, cell), json.dumps(content).encode())
+
+
+def _make_all(jobs: list[Job], workers: int | None) -> Generator[None, None, None]:
+    """Work through the jobs, here or in processes; closing it early lets those in work be finished."""
+    if workers == 0 or not jobs:
+        for job in jobs:
+            _make(*job)
+            yield
+        return
+    # Not forked: a fork of a process that has used torch's threads can hang.
+    context = multiprocessing.get_context("spawn")
+    size = min(workers or os.cpu_count() or 1, len(jobs))
+    pool = ProcessPoolExecutor(size, context, initializer=leave_signals_to_the_parent)
+    try:
+        for future in as_completed([pool.submit(_make, *job) for job in jobs]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _missing(extent: Extent, folder: Path, cell: Cell) -> list[str]:
+    found = _read(folder, cell)
+    return [name for name in extent.contenders(cell[1]) if name not in found]
+
+
+def _read(folder: Path, cell: Cell) -> dict[str, Record]:
+    path = _path(folder, cell)
+    if not path.exists():
+        return {}
+    try:
+        found: dict[str, Record] = json.loads(path.read_bytes())["contenders"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a record of this study ({error}): delete it, and it is made again") from error
+    return found
+
+
+def _path(folder: Path, cell: Cell) -> Path:
+    return folder / RECORDS / f"test{cell[0]}-{cell[1]:04d}.json"
+
+
+def _claim(folder: Path, lengths: Lengths) -> None:
+    """Enter the lengths of the chains into a new folder, or insist that the folder has the same ones."""
+    path, wanted = folder / SETTINGS, asdict(lengths)
+    if path.exists():
+        there: dict[str, Any] = json.loads(path.read_bytes())
+        for name, value in wanted.items():
+            if there.get(name) != value:
+                raise ValueError(
+                    f"{folder} holds a study with {name} = {there.get(name)}, now it is {value}: "
+                    "use the same settings, or another folder"
+                )
+    (folder / RECORDS).mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        write_atomically(path, json.dumps(wanted, indent=1).encode())

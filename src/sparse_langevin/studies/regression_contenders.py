@@ -1,0 +1,197 @@
+"""Who takes part in the regression study, and what is recorded of each fit."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.linear_model import ARDRegression, LassoCV
+from sklearn.preprocessing import StandardScaler
+
+from sparse_langevin.linear.estimators import METHODS, Method, SparseBayesRegressor
+from sparse_langevin.studies import regression_paper
+from sparse_langevin.studies.emvs import emvs
+from sparse_langevin.studies.regression_data import EFFECTS, Study
+
+Array = NDArray[np.float64]
+Record = dict[str, Any]
+
+PAPER = "paper-"  # prefix of the algorithms as printed
+LABELS = (
+    {name: f"{name.upper()}, library" for name in METHODS}
+    | {PAPER + name: f"{name.upper()}, as printed" for name in METHODS}
+    | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression", "oracle": "oracle"}
+)
+DRAWS = 400  # draws of each effect that are kept for pictures
+EFFECT = slice(0, len(EFFECTS))
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths of the chains; they belong to a folder of records."""
+
+    burn_in: int = 2000
+    """Burn-in of the library's regressor."""
+    max_steps: int = 20_000
+    """Steps of the regressor after burn-in, at most."""
+    paper_steps: int = 15_000
+    """Steps of the algorithms as printed."""
+    paper_burn_in: int = 5000
+    """How many of these are left out of averages."""
+
+
+class Fit(NamedTuple):
+    """A linear model in the units of the data, with what is known of its uncertainty."""
+
+    coef: Array
+    intercept: float
+    inclusion: Array | None = None
+    chosen: NDArray[np.bool_] | None = None
+    interval: Array | None = None
+    """(mean, deviation, lower, upper) of the effects, one column each"""
+    draws: Array | None = None
+    rhat: float | None = None
+    ess: float | None = None
+    history: dict[str, list[float]] | None = None
+
+
+def fit_record(name: str, study: Study, seed: int, lengths: Lengths) -> Record:
+    """Fit one contender; say how well it predicts, what it chose, and what it thinks of the two effects."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # convergence is recorded
+        fit = _fit(name, study, seed, lengths)
+    seconds = time.perf_counter() - start
+    error = study.x_test @ fit.coef + fit.intercept - study.y_test
+    real = study.beta != 0
+    return {
+        "mse": float(np.mean(error**2)),
+        "mae": float(np.mean(np.abs(error))),
+        "chosen_true": None if fit.chosen is None else int(fit.chosen[real].sum()),
+        "chosen_false": None if fit.chosen is None else int(fit.chosen[~real].sum()),
+        "inclusion": None if fit.inclusion is None else fit.inclusion[EFFECT].tolist(),
+        "effects": None
+        if fit.interval is None
+        else [_effect(*row) for row in zip(EFFECTS, fit.interval.T, strict=True)],
+        "seconds": seconds,
+        "rhat": fit.rhat,
+        "ess": fit.ess,
+        "coef": np.round(fit.coef, 5).tolist(),
+        "draws": None if fit.draws is None else np.round(_thinned(fit.draws), 5).T.tolist(),
+        "history": fit.history,
+    }
+
+
+def _fit(name: str, study: Study, seed: int, lengths: Lengths) -> Fit:
+    others: dict[str, Callable[[Study], Fit]] = {"emvs": _emvs, "lasso-cv": _lasso, "ard": _ard, "oracle": _oracle}
+    if name in others:
+        return others[name](study)
+    if name.startswith(PAPER):
+        return _paper(name.removeprefix(PAPER), study, seed, lengths)
+    return _library(cast(Method, name), study, seed, lengths)
+
+
+def _library(method: Method, study: Study, seed: int, lengths: Lengths) -> Fit:
+    """Fit the library's regressor with its defaults."""
+    model = SparseBayesRegressor(
+        method=method, burn_in=lengths.burn_in, max_steps=lengths.max_steps, n_jobs=1, random_state=seed
+    ).fit(study.x, study.y)
+    selects = method.endswith("-sa")
+    bounds = np.stack([model.coef_, model.coef_std_, *model.coef_interval()])
+    return Fit(
+        model.coef_,
+        model.intercept_,
+        inclusion=model.inclusion_probability_ if selects else None,
+        chosen=model.get_support() if selects else None,
+        interval=bounds[:, EFFECT],
+        draws=model.coef_samples_[:, EFFECT],
+        rhat=model.rhat_,
+        ess=float(model.ess_),
+    )
+
+
+def _paper(method: str, study: Study, seed: int, lengths: Lengths) -> Fit:
+    """Run a general sampler with the paper's settings."""
+    chain = regression_paper.run(method, study, lengths.paper_steps, lengths.paper_burn_in, seed)
+    draws, weights = chain.draws[:, EFFECT], chain.weights
+    coef: Array = np.average(chain.draws, axis=0, weights=weights)
+    spread = np.sqrt(np.average((draws - coef[EFFECT]) ** 2, axis=0, weights=weights))
+    low, high = (
+        [np.quantile(column, level, weights=weights, method="inverted_cdf") for column in draws.T]
+        for level in (0.025, 0.975)
+    )
+    rhat, ess = chain.diagnose(study)
+    return Fit(
+        coef,
+        0.0,
+        inclusion=chain.inclusion,
+        chosen=None if chain.inclusion is None else chain.inclusion > 0.5,
+        interval=np.stack([coef[EFFECT], spread, low, high]),
+        draws=draws,
+        rhat=rhat,
+        ess=ess,
+        history=chain.history(study),
+    )
+
+
+def _emvs(study: Study) -> Fit:
+    """EM on standardised data."""
+    scaler, z = _standardised(study)
+    centre, spread = study.y.mean(), study.y.std()
+    mode = emvs(z, (study.y - centre) / spread)
+    coef = mode.beta * spread / scaler.scale_
+    return Fit(coef, float(centre - scaler.mean_ @ coef), inclusion=mode.rho, chosen=mode.rho > 0.5)
+
+
+def _lasso(study: Study) -> Fit:
+    """The lasso on standardised predictors, its penalty by five-fold cross-validation."""
+    scaler, z = _standardised(study)
+    model = LassoCV(cv=5, max_iter=10_000).fit(z, study.y)
+    coef = model.coef_ / scaler.scale_
+    return Fit(coef, float(model.intercept_ - scaler.mean_ @ coef), chosen=coef != 0)
+
+
+def _ard(study: Study) -> Fit:
+    """Automatic relevance determination; a pruned predictor has a coefficient of exactly zero."""
+    scaler, z = _standardised(study)
+    model = ARDRegression().fit(z, study.y)
+    coef = model.coef_ / scaler.scale_
+    kept = model.lambda_ < model.threshold_lambda
+    deviation = np.zeros(len(coef))
+    deviation[kept] = np.sqrt(np.diag(model.sigma_)) / scaler.scale_[kept]
+    bounds = np.stack([coef, deviation, coef - 1.96 * deviation, coef + 1.96 * deviation])
+    return Fit(coef, float(model.intercept_ - scaler.mean_ @ coef), chosen=kept, interval=bounds[:, EFFECT])
+
+
+def _oracle(study: Study) -> Fit:
+    """Least squares with the intercept and the predictors that matter, as if somebody had told which."""
+    real = np.flatnonzero(study.beta)
+    design = np.column_stack([np.ones(len(study.y)), study.x[:, real]])
+    inverse = np.linalg.inv(design.T @ design)
+    solution = inverse @ design.T @ study.y
+    freedom = len(study.y) - len(solution)
+    variance = float(np.sum((study.y - design @ solution) ** 2)) / freedom
+    error = np.sqrt(variance * np.diag(inverse))
+    width = stats.t.ppf(0.975, freedom) * error
+    bounds = np.stack([solution, error, solution - width, solution + width])[:, 1:]
+    coef = np.zeros(len(study.beta))
+    coef[real] = solution[1:]
+    return Fit(coef, float(solution[0]), chosen=study.beta != 0, interval=bounds)
+
+
+def _standardised(study: Study) -> tuple[StandardScaler, Array]:
+    scaler = StandardScaler().fit(study.x)
+    return scaler, scaler.transform(study.x)
+
+
+def _effect(truth: float, bounds: Array) -> Record:
+    mean, deviation, low, high = (float(value) for value in bounds)
+    return {"mean": mean, "sd": deviation, "low": low, "high": high, "covers": low <= truth <= high}
+
+
+def _thinned(draws: Array) -> Array:
+    return draws[:: max(1, len(draws) // DRAWS)]

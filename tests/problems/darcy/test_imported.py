@@ -1,0 +1,90 @@
+"""Fields that users bring: taken over as they are, or solved; refused with the sample's number."""
+
+import h5py
+import numpy as np
+import pytest
+
+from sparse_langevin.problems.darcy import DarcyData, Grid, Recipe, Solver, generate
+from sparse_langevin.problems.darcy.imported import read_arrays
+
+GRID = Grid(8, 6)
+
+
+@pytest.fixture
+def arrays():
+    kappa = np.exp(np.random.default_rng(0).standard_normal((7, *GRID.shape)))
+    solutions = list(Solver(GRID).solve_many(kappa))
+    return {
+        "kappa": kappa,
+        "velocity": np.stack([s.velocity for s in solutions]),
+        "pressure": np.stack([s.pressure for s in solutions]),
+    }
+
+
+def bring(path, folder, **settings):
+    return generate(Recipe("arrays", 7, GRID, {"file": str(path)}, shard_size=3, **settings), folder, workers=0)
+
+
+def test_arrays_are_taken_over(arrays, tmp_path):
+    np.savez(tmp_path / "mine.npz", **arrays)
+    data = bring(tmp_path / "mine.npz", tmp_path / "npz")
+    for name, array in arrays.items():
+        assert np.array_equal(data.array(name), array)
+    assert data.array("mass_residual").max() < 1e-12
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+    assert np.array_equal(bring(tmp_path / "mine.h5", tmp_path / "h5").array("velocity"), arrays["velocity"])
+
+
+def test_velocities_that_are_missing_are_solved_for(arrays, tmp_path):
+    np.save(tmp_path / "kappa.npy", arrays["kappa"])
+    data = bring(tmp_path / "kappa.npy", tmp_path / "out")
+    assert np.array_equal(data.array("velocity"), arrays["velocity"])
+    np.save(tmp_path / "one.npy", arrays["kappa"][2])
+    assert np.array_equal(read_arrays(tmp_path / "one.npy")["kappa"], arrays["kappa"][2:3])
+
+
+def test_foreign_velocities_show_their_mass_residual(arrays, tmp_path):
+    arrays["velocity"][4, 3] += 0.5
+    del arrays["pressure"]
+    np.savez(tmp_path / "mine.npz", **arrays)
+    data = bring(tmp_path / "mine.npz", tmp_path / "out")
+    assert data.array("mass_residual")[4] == pytest.approx(0.5 / GRID.hx)
+    assert np.isnan(data.array("pressure")).all()
+    assert np.isnan(DarcyData(tmp_path / "out").sample(4)[1].pressure).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a["kappa"].__setitem__((5, 2, 1), -1.0), r"sample 5: kappa must be positive.*kappa\[2, 1\] = -1"),
+        (lambda a: a["kappa"].__setitem__((3, 0, 0), np.nan), "sample 3: kappa must be positive and finite"),
+        (lambda a: a.update(kappa=a["kappa"][:, :5]), r"sample 0: kappa must have shape \(ny, nx\) = \(6, 8\)"),
+        (lambda a: a.update(kappa=a["kappa"][0]), r"must have shape \(samples, ny, nx\), got \(6, 8\)"),
+        (lambda a: a.update(velocity=a["velocity"][:, :96]), r"velocity must have shape \(7, 110\).*x-edges first"),
+        (lambda a: a["velocity"].__setitem__((6, 1), np.inf), "sample 6: velocity is not finite"),
+        (lambda a: a.update(kappa=a["kappa"][:4]), "holds 4 samples, 7 were asked for"),
+        (lambda a: a.pop("kappa"), "has no array 'kappa'"),
+        (lambda a: a.pop("velocity"), "pressure without velocity"),
+    ],
+)
+def test_bad_arrays_are_refused_and_nothing_is_written(arrays, change, message, tmp_path):
+    change(arrays)
+    np.savez(tmp_path / "mine.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        bring(tmp_path / "mine.npz", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_objects_are_not_unpickled(tmp_path):
+    np.save(tmp_path / "kappa.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"is not a .npy, .npz or HDF5 file that can be read"):
+        bring(tmp_path / "kappa.npy", tmp_path / "out")
+
+
+def test_solving_many_names_the_field():
+    fields = np.ones((3, *GRID.shape))
+    fields[2, 1, 1] = 0.0
+    with pytest.raises(ValueError, match=r"sample 2: kappa must be positive"):
+        list(Solver(GRID).solve_many(fields))
