@@ -17,7 +17,7 @@ from torch import nn
 
 from benchmarks import gradient_peers, peers
 from benchmarks.interleaved import Record, compare, measure, record
-from sparse_langevin import GaussianLikelihood, GaussianPrior, SpikeSlab, psgld, psgld_sa, sgld, sgld_sa
+from sparse_langevin import GaussianLikelihood, GaussianPrior, RMSprop, SpikeSlab, psgld, psgld_sa, sgld, sgld_sa
 from sparse_langevin.sampling.kernels import BlockState, StepScalars, choose, reference
 from sparse_langevin.sampling.noise import CounterNoise
 
@@ -25,7 +25,8 @@ matplotlib.use("Agg")
 Step = Callable[[], object]
 BATCH, INPUTS, OUTPUTS, EXAMPLES = 64, 64, 64, 1000
 WEIGHTS, SPARSE = 8_252_320, 6_110_624  # the paper's network, and its sparse layers
-SCALARS = (1e-5, 1.0, 0.01, 1.0, 0.999, 1e-3)  # of a step: what they are does not change its cost
+NUMBERS = tuple(RMSprop(0.999).numbers(2))
+SCALARS = StepScalars(1e-5, 1.0, 0.01, 0.0, NUMBERS)  # what they are does not change the cost of a step
 ADAM = "torch Adam (fused)"
 OURS = "PSGLD-SA, native engine"
 
@@ -83,8 +84,9 @@ def blocks(weights: int, sparse: int) -> list[BlockState]:
     beta, grad = 0.1 * torch.randn(weights), torch.randn(weights)
     v, rho, s = grad.square(), torch.full((sparse,), 0.5), torch.full((sparse,), 0.5)
     cut = weights - sparse
-    dense = BlockState(GaussianPrior(), beta[:cut], grad[:cut], v=v[:cut])
-    last = BlockState(SpikeSlab(), beta[cut:], grad[cut:], start=cut, v=v[cut:], rho=rho, s=s)
+    dense = BlockState(GaussianPrior(), RMSprop(), beta[:cut], grad[:cut], moments=(v[:cut],), numbers=(1.0,))
+    numbers = tuple(SpikeSlab().numbers(1.0, {"delta": 0.5}))
+    last = BlockState(SpikeSlab(), RMSprop(), beta[cut:], grad[cut:], cut, (rho, s), (v[cut:],), numbers=numbers)
     return [dense, last] if cut else [last]
 
 
@@ -103,7 +105,7 @@ def bare_updates(weights: int, sparse: int, engines: tuple[str, ...] = ("native"
         states = blocks(weights, sparse)
         engine = choose(states[0].beta, name)
         steps[f"PSGLD-SA, {name} engine"] = lambda engine=engine, states=states: engine.step(
-            states, StepScalars(False, *SCALARS), noise, next(count)
+            states, SCALARS, noise, next(count)
         )
     return steps
 
@@ -111,7 +113,8 @@ def bare_updates(weights: int, sparse: int, engines: tuple[str, ...] = ("native"
 def compiled_update(weights: int, sparse: int) -> dict[str, Step]:
     """The same by torch.compile, with noise from torch's generator."""
     update = torch.compile(lambda *arguments: torch.stack(reference.update(*arguments)), dynamic=True)
-    scalars = StepScalars(False, *torch.tensor(SCALARS, dtype=torch.float64).unbind())
+    first = torch.tensor(SCALARS[:-1], dtype=torch.float64).unbind()
+    scalars = StepScalars(*first, torch.tensor(NUMBERS, dtype=torch.float64).unbind())
     states, z = blocks(weights, sparse), torch.empty(weights)
 
     def step() -> object:
@@ -153,7 +156,7 @@ def scaling(counts: list[int] | tuple[int, ...], repeats: int, path: Path) -> li
         rows += compare(f"update alone, all sparse, {count:,} parameters", seconds, ADAM)
     figure(rows, counts, path)
     state = blocks(1000, 1000)[0]
-    held = sum(t.nbytes for t in (state.beta, state.grad, state.v, state.rho, state.s)) / 1000
+    held = sum(t.nbytes for t in (state.beta, state.grad, *state.moments, *state.latent)) / 1000
     bytes_adam = 16.0  # weight, gradient and two moments
     group = "memory of weights, gradient and state"
     return [

@@ -33,7 +33,7 @@ def v_weights() -> Numbers:
         ("holds", "holds,   V = alpha V + (1-alpha) g*g", 0.999),
     ):
         squares, sampler, _ = gaussian_chain(0.05, RMSprop(alpha=memory, eta=1.0), 3000)
-        spread, variance = float(sampler.v.std() / sampler.v.mean()), float(squares.mean())
+        spread, variance = float(sampler.vectors["v"].std() / sampler.vectors["v"].mean()), float(squares.mean())
         values |= {name: variance, f"{name}_spread": spread}
         print(f"{text}: standard deviation of V {spread:.2f} of its mean, variance of the samples {variance:.2f}")
     return values

@@ -22,7 +22,6 @@ from sparse_langevin import (
     psgld_sa,
 )
 from sparse_langevin.sampling.likelihoods import sigma_root
-from sparse_langevin.sampling.priors import inclusion_odds, quadratic_terms
 from sparse_langevin.sampling.schedules import Schedule
 
 Numbers = dict[str, float]
@@ -39,7 +38,8 @@ def sigma_quadratic() -> Numbers:
     slab = torch.arange(P) < P // 2
     beta = torch.where(slab, torch.tensor(rng.normal(0, SIGMA * prior.v1**0.5, P)), 0.0)
     beta += torch.where(slab, 0.0, torch.tensor(rng.laplace(0, SIGMA * prior.v0, P)))
-    spike_term, slab_term = (float(t) for t in quadratic_terms(beta, slab.double(), prior))
+    spike_term = float(beta[~slab].abs().sum()) / prior.v0
+    slab_term = float(beta[slab].square().sum()) / prior.v1
     rss = float((rng.normal(0, SIGMA, N) ** 2).sum())
     a, b, c = N + P + likelihood.nu, spike_term, rss + slab_term + likelihood.nu * likelihood.lambda_
     printed, root = np.roots([a, b, c]), likelihood.next_sigma(N, P, rss, spike_term, slab_term)
@@ -186,13 +186,19 @@ def rho_exact() -> Numbers:
     return values
 
 
+def inclusion_odds(beta: torch.Tensor, prior: SpikeSlab, sigma: float, delta: float) -> torch.Tensor:
+    """P(gamma = 1 | beta)."""
+    return prior.inclusion(beta, prior.numbers(sigma, {"delta": delta}))
+
+
 def sigma_pruned() -> Numbers:
     """Weights held at zero by pruning must not be counted in the equation for sigma."""
     sampler, path, _ = regression_run(steps=4000, step_size=0.02, pruning=Pruning(target=0.98, start=1000, end=2000))
     x, y = regression()
     weight = sampler.model.weight.detach()
     rss = float((x @ weight.T - y).square().sum())
-    terms = [float(t) for t in quadratic_terms(weight.flatten(), sampler.s, PRIOR)]
+    s = sampler.vectors["s"]
+    terms = [float((1 - s) @ weight.flatten().abs()) / PRIOR.v0, float(s @ weight.flatten().square()) / PRIOR.v1]
     kept = int((weight != 0).sum())
     counted = sampler.likelihood.next_sigma(N, P, rss, *terms)
     ours = sampler.likelihood.next_sigma(N, kept, rss, *terms)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from sparse_langevin.sampling.batches import Batches
     from sparse_langevin.sampling.health import ChainWarning
     from sparse_langevin.sampling.likelihoods import CategoricalLikelihood, GaussianLikelihood
-    from sparse_langevin.sampling.preconditioners import Identity, RMSprop
-    from sparse_langevin.sampling.priors import GaussianPrior, SpikeSlab
-    from sparse_langevin.sampling.pruning import Pruning
+    from sparse_langevin.sampling.metrics import Identity, Metric, RMSprop
+    from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
+    from sparse_langevin.sampling.pruning import Inclusion, Magnitude, Pruning
     from sparse_langevin.sampling.sampler import Info, Sampler
     from sparse_langevin.sampling.schedules import Constant, Cosine, OneMinus, Polynomial, Switch
     from sparse_langevin.sampling.training import fit
@@ -28,11 +28,15 @@ __all__ = [
     "GaussianLikelihood",
     "GaussianPrior",
     "Identity",
+    "Inclusion",
     "Info",
     "Interrupted",
+    "Magnitude",
+    "Metric",
     "OneMinus",
     "Polynomial",
     "PosteriorBank",
+    "Prior",
     "Pruning",
     "RMSprop",
     "Sampler",
@@ -57,9 +61,9 @@ __getattr__, __dir__ = lazily(
         "runtime.interrupts": ("Interrupted",),
         "sampling.likelihoods": ("CategoricalLikelihood", "GaussianLikelihood"),
         "posterior": ("PosteriorBank",),
-        "sampling.preconditioners": ("Identity", "RMSprop"),
-        "sampling.priors": ("GaussianPrior", "SpikeSlab"),
-        "sampling.pruning": ("Pruning",),
+        "sampling.metrics": ("Identity", "Metric", "RMSprop"),
+        "sampling.priors": ("GaussianPrior", "Prior", "SpikeSlab"),
+        "sampling.pruning": ("Inclusion", "Magnitude", "Pruning"),
         "sampling.sampler": ("Info", "Sampler"),
         "sampling.schedules": ("Constant", "Cosine", "OneMinus", "Polynomial", "Switch"),
         "sampling.training": ("fit",),

@@ -29,7 +29,7 @@ def problem(kind):
 
 def gradient(sampler, kind, x, y):
     data = {"x": x, "y": y} if kind == "function" else (x, y)
-    sampler._differentiate(data, 1)
+    sampler._gradient(data, sampler.sigma, 1)
     return sampler.flat.grad.clone()
 
 
@@ -76,11 +76,11 @@ def test_one_linear_layer_needs_no_autograd(bias, outputs, sparse):
         layer, GaussianLikelihood(sigma=0.7), num_data=40, step_size=1e-4, prior=GaussianPrior(), sparse=sparse
     )
     batch = torch.randn(7, 5).double(), torch.randn(7, outputs).double()
-    assert sampler._linear is not None
-    quick, scale, _ = sampler._differentiate(batch, 1)
+    assert sampler._gradient._linear is not None
+    quick, scale, _ = sampler._gradient(batch, sampler.sigma, 1)
     gradient = sampler.flat.grad.clone()
-    sampler._linear = None
-    slow, same, _ = sampler._differentiate(batch, 1)
+    sampler._gradient._linear = None
+    slow, same, _ = sampler._gradient(batch, sampler.sigma, 1)
     assert scale == same
     torch.testing.assert_close(gradient, sampler.flat.grad, rtol=1e-12, atol=1e-12)
     assert quick.examples == slow.examples and quick.residuals_per_example == slow.residuals_per_example
@@ -96,11 +96,12 @@ def test_whatever_is_not_plain_goes_through_autograd():
     frozen = nn.Linear(2, 1)
     frozen.bias.requires_grad_(False)
     for model in (Doubled(2, 1), frozen, nn.Sequential(nn.Linear(2, 1))):
-        assert Sampler(model, GaussianLikelihood(), num_data=9, step_size=1e-4, prior=GaussianPrior())._linear is None
+        sampler = Sampler(model, GaussianLikelihood(), num_data=9, step_size=1e-4, prior=GaussianPrior())
+        assert sampler._gradient._linear is None
     late = Sampler(nn.Linear(2, 1), GaussianLikelihood(), num_data=9, step_size=1e-4, prior=GaussianPrior())
     x, y = torch.randn(4, 2), torch.randn(4, 1)
-    late._differentiate((x, y), 1)
+    late._gradient((x, y), late.sigma, 1)
     before = late.flat.grad.clone()
     late.model.register_forward_hook(lambda module, inputs, output: 2 * output)
-    late._differentiate((x, y), 1)
+    late._gradient((x, y), late.sigma, 1)
     assert not torch.equal(before, late.flat.grad)

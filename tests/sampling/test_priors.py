@@ -6,7 +6,11 @@ import torch
 from scipy import stats
 
 from sparse_langevin import GaussianPrior, SpikeSlab
-from sparse_langevin.sampling.priors import inclusion_odds, quadratic_terms, spike_slab_gradient
+
+
+def inclusion_odds(beta, prior, sigma, delta):
+    return prior.inclusion(beta, prior.numbers(sigma, {"delta": delta}))
+
 
 BETA = torch.tensor([-3.0, -0.4, -1e-3, 0.0, 0.02, 0.3, 2.0], dtype=torch.float64)
 
@@ -36,13 +40,17 @@ def test_drift_is_the_gradient_of_the_expected_log_prior(sigma):
     beta = BETA.clone().requires_grad_()
     energy = (1 - s) / prior.v0 * beta.abs() / sigma + s / prior.v1 * beta.square() / (2 * sigma**2)
     (expected,) = torch.autograd.grad(energy.sum(), beta)
-    torch.testing.assert_close(spike_slab_gradient(BETA, s, prior, sigma), expected, rtol=1e-14, atol=1e-14)
+    numbers = prior.numbers(sigma, {"delta": 0.5})
+    ours = prior.add_gradient(torch.ones_like(BETA), BETA, (s, s), numbers) - 1
+    torch.testing.assert_close(ours, expected, rtol=1e-14, atol=1e-14)
+    second = torch.autograd.functional.hessian(lambda b: (s / prior.v1 * b.square() / (2 * sigma**2)).sum(), BETA)
+    torch.testing.assert_close(prior.curvature(BETA, (s, s), numbers), second.diagonal())
 
 
-def test_quadratic_terms():
+def test_part_in_the_equation_for_sigma():
     prior = SpikeSlab(v0=0.2, v1=3.0)
     s = torch.linspace(0, 1, len(BETA), dtype=torch.float64)
-    spike, slab = quadratic_terms(BETA, s, prior)
+    _, spike, slab = prior.update(BETA, (s, s), prior.numbers(1.0, {"delta": 0.5}), 0.0)
     assert spike.item() == pytest.approx(
         sum((1 - r) / 0.2 * abs(b) for r, b in zip(s.tolist(), BETA.tolist(), strict=True))
     )
@@ -59,7 +67,7 @@ def test_delta_targets():
 def test_slab_narrower_than_spike_compares_densities_at_zero():
     for v0, v1 in ((0.1, 10.0), (10.0, 0.1), (1.0, 0.6), (1.0, 0.7)):
         narrower = stats.norm.pdf(0, scale=math.sqrt(v1)) > stats.laplace.pdf(0, scale=v0)
-        assert SpikeSlab(v0=v0, v1=v1).slab_is_narrower == narrower
+        assert (SpikeSlab(v0=v0, v1=v1).warning() is not None) == narrower
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sparse_langevin import GaussianLikelihood, Pruning, psgld_sa, sgld
-from sparse_langevin.sampling.pruning import prune, smallest
+from sparse_langevin.sampling.pruning import Inclusion, Layer, lowest, prune
 
 
 @pytest.mark.parametrize("growth", ["cubic", "exponential"])
@@ -28,7 +28,7 @@ def test_due_steps():
 @pytest.mark.parametrize("count", [0, 1, 5, 9, 10])
 def test_smallest_marks_exactly_the_count_with_ties(count):
     values = torch.tensor([0.0, 0.0, -0.0, 1.0, -1.0, 1.0, 0.5, -0.5, 2.0, 0.0])
-    marked = smallest(values, count)
+    marked = lowest(values.abs(), count)
     assert int(marked.sum()) == count
     expected = np.argsort(np.abs(values.numpy()), kind="stable")[:count]
     assert set(marked.nonzero().squeeze(1).tolist()) == set(expected.tolist())
@@ -36,13 +36,38 @@ def test_smallest_marks_exactly_the_count_with_ties(count):
 
 def test_prune_per_part_and_as_a_whole():
     beta = torch.tensor([0.1, 0.2, 0.3, 0.4, 10.0, 20.0, 30.0, 40.0])
-    keep = torch.ones(8, dtype=torch.bool)
-    layers, whole = beta.clone(), beta.clone()
-    prune(layers, keep, [slice(0, 4), slice(4, 8)], 0.5)
-    assert (layers == 0).tolist() == [True, True, False, False, True, True, False, False]
-    prune(whole, keep, [slice(0, 8)], 0.5)
-    assert (whole == 0).tolist() == [True] * 4 + [False] * 4
-    assert not torch.signbit(whole).any()
+    for scope, expected in (("layer", [True, True, False, False] * 2), ("global", [True] * 4 + [False] * 4)):
+        weights, keep = beta.clone(), torch.ones(8, dtype=torch.bool)
+        layers = [Layer(weights[part], keep[part]) for part in (slice(0, 4), slice(4, 8))]
+        prune(Pruning(0.5, end=10, scope=scope), layers, 10)
+        assert (weights == 0).tolist() == (~keep).tolist() == expected
+        assert not torch.signbit(weights).any()
+
+
+def test_by_inclusion_probability():
+    """Not the smallest weight goes, but the one that has been small for long."""
+    beta, rho = torch.tensor([1e-6, 0.5, 2.0, 0.3]), torch.tensor([0.9, 0.1, 0.8, 0.2])
+    layer = Layer(beta, torch.ones(4, dtype=torch.bool), {"rho": rho})
+    prune(Pruning(0.5, end=1, criterion=Inclusion()), [layer], 1)
+    assert beta.tolist() == [pytest.approx(1e-6), 0.0, 2.0, 0.0]
+    with pytest.raises(ValueError, match="needs inclusion probabilities"):
+        prune(Pruning(0.5, end=1, criterion=Inclusion()), [Layer(beta, layer.keep)], 1)
+    with pytest.raises(TypeError, match=r"must have a method score"):
+        Pruning(0.5, end=1, criterion="magnitude")
+
+
+def test_a_sampler_with_a_criterion_of_its_own():
+    class Oldest:
+        def score(self, beta, vectors):
+            assert set(vectors) == {"rho", "s", "v"}
+            return torch.arange(len(beta))
+
+    model = torch.nn.Linear(6, 1)
+    plan = Pruning(0.5, end=2, criterion=Oldest())
+    sampler = psgld_sa(model, GaussianLikelihood(), num_data=5, step_size=1e-3, pruning=plan)
+    for _ in range(3):
+        sampler.step(torch.ones(5, 6), torch.ones(5, 1))
+    assert (model.weight[0] == 0).tolist() == [True] * 3 + [False] * 3
 
 
 @pytest.mark.parametrize("scope", ["layer", "global"])

@@ -69,7 +69,7 @@ def test_infinite_tau_is_rmsprop(data, engine):
     sampler.step(*batches[0])  # torch starts from V = 0, we from V = g*g: compare from the second step on
     theirs.load_state_dict(ours.state_dict())
     optimizer = torch.optim.RMSprop(theirs.parameters(), lr=1e-3, alpha=0.9, eps=1e-3, foreach=False)
-    seconds = sampler.flat.views(sampler.v)
+    seconds = sampler.flat.views(sampler.vectors["v"])
     for name, parameter in theirs.named_parameters():
         optimizer.state[parameter] = {"step": torch.tensor(1.0), "square_avg": seconds[name].clone()}
     for x, y in batches[1:]:
@@ -156,5 +156,5 @@ def test_frozen_metric_is_sgld_in_scaled_coordinates():
     for _ in range(50):
         ours.step(None)
         theirs.step(None)
-    assert torch.equal(ours.v, v)
+    assert torch.equal(ours.vectors["v"], v)
     torch.testing.assert_close(ours.flat.vector, theirs.flat.vector * root, rtol=1e-12, atol=1e-13)

@@ -75,3 +75,17 @@ def test_descriptions_have_no_addresses():
     assert describe(Polynomial(1.0)) == repr(Polynomial(1.0))
     assert "0x" not in describe(lambda k: 0.1)
     assert "0x" not in describe(OneMinus(lambda k: 0.1))
+
+
+@pytest.mark.parametrize(("steps", "cycles"), [(100, 3), (101, 4), (12, 12), (99, 3)])
+def test_cycles_of_a_cosine_and_a_switch_begin_together(steps, cycles):
+    """Also where the number of cycles does not divide that of the steps; what is left over belongs to no cycle."""
+    period = steps // cycles
+    size = Cosine(1.0, steps, final=0.1, cycles=cycles)
+    tau = Switch(math.inf, 1.0, period // 2, period, cycles)
+    restarts = [k for k in range(2, steps + 10) if size(k) > size(k - 1)]
+    assert restarts == [i * period + 1 for i in range(1, cycles)] if period > 1 else True
+    if period > 1:
+        assert [k for k in range(2, steps + 10) if tau(k) > tau(k - 1)] == restarts
+    assert [size(k) for k in range(period * cycles, steps + 10)] == [0.1] * (steps + 10 - period * cycles)
+    assert {tau(k) for k in range(period * cycles + 1, steps + 10)} == {1.0}

@@ -81,17 +81,18 @@ def push(sampler, reference):
     start = sampler.flat.sparse_start
     sampler.flat.vector.copy_(torch.from_numpy(reference.beta))
     sampler.sigma = reference.sigma
-    if sampler.v is not None:
-        sampler.v.copy_(torch.from_numpy(reference.v))
-    if sampler.velocity is not None:
-        sampler.velocity.copy_(torch.from_numpy(reference.velocity))
-    if sampler.rho is not None:
+    if sampler.vectors.get("v") is not None:
+        sampler.vectors["v"].copy_(torch.from_numpy(reference.v))
+    if sampler.vectors.get("velocity") is not None:
+        sampler.vectors["velocity"].copy_(torch.from_numpy(reference.velocity))
+    if sampler.vectors.get("rho") is not None:
         s = np.concatenate(
             [reference.kappa1[layer] * v1 for layer, v1 in zip(reference.network.layers, reference.v1, strict=True)]
         )
-        sampler.rho.copy_(torch.from_numpy(reference.rho[start:]))
-        sampler.s.copy_(torch.from_numpy(s))
-        sampler.delta = dict(zip(sampler.delta, reference.delta, strict=True))
+        sampler.vectors["rho"].copy_(torch.from_numpy(reference.rho[start:]))
+        sampler.vectors["s"].copy_(torch.from_numpy(s))
+        for name, delta in zip(sampler.delta, reference.delta, strict=True):
+            sampler.scalars[name] = {"delta": delta}
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
@@ -133,13 +134,13 @@ def compare(sampler, reference, x, y, tolerance):
         assert relative(info.drift_norm, drift) < tolerance
         assert relative(info.noise_norm, noise_norm) < tolerance
         if preconditioned:
-            assert relative(sampler.v.numpy(), reference.v) < tolerance
+            assert relative(sampler.vectors["v"].numpy(), reference.v) < tolerance
         if adaptive:
-            assert relative(sampler.rho.numpy(), reference.rho[start:]) < tolerance
+            assert relative(sampler.vectors["rho"].numpy(), reference.rho[start:]) < tolerance
             assert relative(list(sampler.delta.values()), reference.delta) < tolerance
             assert relative(info.inclusion, reference.rho[start:].mean()) < tolerance
             for layer, v0, v1 in zip(reference.network.layers, reference.v0, reference.v1, strict=True):
-                s = sampler.s.numpy()[layer.start - start : layer.stop - start]
+                s = sampler.vectors["s"].numpy()[layer.start - start : layer.stop - start]
                 assert relative((1 - s) / v0, reference.kappa0[layer]) < tolerance
                 assert relative(s / v1, reference.kappa1[layer]) < tolerance
         if masked:

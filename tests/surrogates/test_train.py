@@ -134,7 +134,7 @@ def test_settings_make_the_chain_they_describe():
     sampler = make_chain(
         short("psgld-sa", sparsity=0.5, v0=0.3, v1=2.0, sigma0=0.7), Small(grid), rows=30, outputs=110, steps=100
     )
-    assert isinstance(sampler, Sampler) and sampler.v is not None and sampler.num_data == 30
+    assert isinstance(sampler, Sampler) and "v" in sampler.vectors and sampler.num_data == 30
     assert sampler.pruning == Pruning(0.5, end=50)
     assert (sampler._tau(50), sampler._tau(51)) == (math.inf, 1.0)
     priors = sampler._priors

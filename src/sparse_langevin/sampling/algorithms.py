@@ -16,7 +16,7 @@ from torch import nn
 from sparse_langevin.sampling.flat import SparseChoice
 from sparse_langevin.sampling.kernels import EngineName
 from sparse_langevin.sampling.likelihoods import Likelihood, LogLikelihood
-from sparse_langevin.sampling.preconditioners import Identity, RMSprop
+from sparse_langevin.sampling.metrics import Identity, RMSprop
 from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.sampling.pruning import Pruning
 from sparse_langevin.sampling.sampler import Sampler

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.sampling.flat import DENSE, Block, FlatParameters, named_parameters_of, unknown_name
-from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
+from sparse_langevin.sampling.flat import Block, FlatParameters, named_parameters_of, unknown_name
+from sparse_langevin.sampling.priors import Prior, SpikeSlab, as_prior
 
 
 def as_count(value: Any, name: str, *, low: int = 0, high: float = math.inf) -> int:
@@ -62,37 +62,27 @@ def require_finite(
 
 
 def assign_priors(
-    model: nn.Module, blocks: Sequence[Block], prior: Prior | Mapping[str, Prior], dense: GaussianPrior
+    model: nn.Module, blocks: Sequence[Block], prior: Prior | Mapping[str, Prior], dense: Prior
 ) -> dict[str, Prior]:
     """One prior for each block."""
-    sparse = [block for block in blocks if block.sparse]
-    if not isinstance(dense, GaussianPrior):
-        raise TypeError(f"dense_prior must be a GaussianPrior, got {dense!r}")
+    sparse = [block.name for block in blocks if block.sparse]
+    priors = {block.name: as_prior(dense, "dense_prior") for block in blocks if not block.sparse}
     if not isinstance(prior, Mapping):
-        if not isinstance(prior, GaussianPrior | SpikeSlab):
-            raise TypeError(
-                f"prior must be SpikeSlab(...), GaussianPrior(...) or a mapping of layers to them, got {prior!r}"
-            )
-        if isinstance(prior, SpikeSlab) and not sparse:
-            raise ValueError(
-                "a spike-and-slab prior needs sparse layers, but none were found: name them with sparse=[...]"
-            )
-        return {DENSE: dense} | {b.name: prior for b in sparse}
-    priors: dict[str, Prior] = {DENSE: dense} | {b.name: SpikeSlab() for b in sparse}
-    known = {b.name for b in sparse}
+        if as_prior(prior, "prior").vectors and not sparse:
+            raise ValueError(f"{prior!r} needs sparse layers, but none were found: name them with sparse=[...]")
+        return priors | dict.fromkeys(sparse, prior)
+    priors |= dict.fromkeys(sparse, SpikeSlab())
     for key, value in prior.items():
-        if not isinstance(value, GaussianPrior | SpikeSlab):
-            raise TypeError(f"the prior of layer {key!r} must be SpikeSlab(...) or GaussianPrior(...), got {value!r}")
         names = named_parameters_of(model, key)
-        if not names <= known:
-            raise ValueError(f"prior names {key!r}, which is not a sparse layer. " + unknown_name(key, known))
-        priors |= dict.fromkeys(names, value)
+        if not names <= set(sparse):
+            raise ValueError(f"prior names {key!r}, which is not a sparse layer. " + unknown_name(key, sparse))
+        priors |= dict.fromkeys(names, as_prior(value, f"the prior of layer {key!r}"))
     return priors
 
 
 def require_same_layout(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     """Refuse a sampler's state that does not fit another sampler."""
-    for part in ("tensors", "delta"):
+    for part in ("tensors", "scalars"):
         if odd := mine[part].keys() ^ theirs[part].keys():
             raise ValueError(f"the state belongs to another sampler: only one of the two has {', '.join(sorted(odd))}")
     for name, tensor in mine["tensors"].items():

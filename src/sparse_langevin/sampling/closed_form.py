@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sparse_langevin.sampling.flat import FlatParameters
-from sparse_langevin.sampling.likelihoods import Evaluation, GaussianLikelihood, Likelihood
+from sparse_langevin.sampling.likelihoods import BatchEvaluation, GaussianLikelihood, Likelihood
 
 
 class LinearGradient:
@@ -40,7 +40,7 @@ class LinearGradient:
         assert isinstance(model, nn.Linear)
         return cls(model, flat)
 
-    def __call__(self, data: Any, sigma: float, scale: Callable[[int], float]) -> Evaluation | None:
+    def __call__(self, data: Any, sigma: float, scale: Callable[[int], float]) -> BatchEvaluation | None:
         """Write N/n times minus the gradient of the log-likelihood; None for a batch that is not two matrices."""
         layer = self._layer
         # A hook may change the output; then only autograd knows the gradient.
@@ -61,4 +61,4 @@ class LinearGradient:
             torch.mm(residual.t(), x, out=self._weight)
             if self._bias is not None:
                 torch.sum(residual, 0, out=self._bias)
-        return Evaluation(rss * (-0.5 / sigma**2), len(y), rss / y.numel(), rss, y.shape[1])
+        return BatchEvaluation(rss * (-0.5 / sigma**2), len(y), rss / y.numel(), rss, y.shape[1])

@@ -89,6 +89,11 @@ class FlatParameters:
         self._addresses = [p.data_ptr() for p in self.parameters]
 
     @property
+    def sparse_blocks(self) -> list[Block]:
+        """The sparse layers."""
+        return [block for block in self.blocks if block.sparse]
+
+    @property
     def size(self) -> int:
         """Number of trainable parameters."""
         return self.vector.numel()

@@ -1,41 +1,29 @@
 r"""The sampler: one object that holds a model, its posterior and the state of a chain.
 
-A step evaluates the batch, scales its log-likelihood by N/n (here and nowhere else), differentiates, lets the kernel
-move every block, and then updates delta, sigma and the mask.
+A step differentiates the batch (see `gradients`), lets the kernel move every block (see `kernels`), and then updates
+what the priors keep of a layer, sigma and the mask.
 """
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from sparse_langevin.sampling import kernels, noise
-from sparse_langevin.sampling.checks import (
-    as_count,
-    assign_priors,
-    require_finite,
-    require_frozen_statistics,
-    require_same_layout,
-)
-from sparse_langevin.sampling.closed_form import LinearGradient
+from sparse_langevin.sampling.checks import as_count, assign_priors, require_finite, require_same_layout
 from sparse_langevin.sampling.curvature import DiagonalHessian
 from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
-from sparse_langevin.sampling.health import HealthMonitor, capped_omega, check_spike_and_slab
-from sparse_langevin.sampling.likelihoods import (
-    Evaluation,
-    GaussianLikelihood,
-    Likelihood,
-    LogLikelihood,
-    as_likelihood,
-)
-from sparse_langevin.sampling.preconditioners import Identity, Preconditioner, RMSprop
+from sparse_langevin.sampling.gradients import Gradient
+from sparse_langevin.sampling.health import HealthMonitor, capped_omega, check_priors
+from sparse_langevin.sampling.layout import make_scalars, make_states, make_vectors
+from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood, LogLikelihood, as_likelihood
+from sparse_langevin.sampling.metrics import Identity, Metric, as_metric
 from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
-from sparse_langevin.sampling.pruning import Pruning, prune
-from sparse_langevin.sampling.schedules import Constant, Polynomial, Schedule, as_schedule, describe, value_at
+from sparse_langevin.sampling.pruning import Layer, Pruning, prune
+from sparse_langevin.sampling.schedules import Polynomial, Schedule, as_schedule, describe, value_at
 
 OMEGA = Polynomial(10.0, 100.0, 0.7, cap=0.1)  # the paper's exponent and offset; cap of the SGLD-SA authors' code
 
@@ -77,10 +65,10 @@ class Sampler:
     step_size
         eps_k, a number or a schedule. It multiplies the gradient summed over the data.
     prior
-        Prior of the sparse layers: `SpikeSlab`, `GaussianPrior`, or a mapping from layer names to either (layers not
-        named get ``SpikeSlab()``).
+        Prior of the sparse layers: `SpikeSlab`, `GaussianPrior`, one of your own (see `priors`), or a mapping from
+        layer names to priors (layers not named get ``SpikeSlab()``).
     preconditioner
-        `Identity` or `RMSprop`.
+        The metric of the Langevin step: `Identity`, `RMSprop`, or one of your own, see `metrics`.
     dense_prior
         Prior of all other parameters.
     omega
@@ -119,8 +107,8 @@ class Sampler:
         num_data: int,
         step_size: float | Schedule,
         prior: Prior | Mapping[str, Prior] = SpikeSlab(),
-        preconditioner: Preconditioner = Identity(),
-        dense_prior: GaussianPrior = GaussianPrior(),
+        preconditioner: Metric = Identity(),
+        dense_prior: Prior = GaussianPrior(),
         omega: float | Schedule = OMEGA,
         tau: float | Schedule = 1.0,
         sparse: SparseChoice = None,
@@ -130,8 +118,6 @@ class Sampler:
         chain: int = 0,
         engine: kernels.EngineName = "auto",
     ) -> None:
-        if not isinstance(preconditioner, Identity | RMSprop):
-            raise TypeError(f"preconditioner must be Identity() or RMSprop(...), got {preconditioner!r}")
         if not isinstance(pruning, Pruning | None):
             raise TypeError(f"pruning must be Pruning(target=..., end=...) or None, got {pruning!r}")
         if not 0 <= momentum < 1:
@@ -142,53 +128,46 @@ class Sampler:
         self.model = model
         self.likelihood = as_likelihood(likelihood)
         self.num_data = num_data
-        self.preconditioner = preconditioner
+        self.preconditioner = as_metric(preconditioner)
         self.pruning = pruning
         self.momentum = float(momentum)
         self.seed, self.chain = seed, chain
         self._step_size = as_schedule(step_size, "step_size")
         self._tau = as_schedule(tau, "tau")
         self._omega = capped_omega(as_schedule(omega, "omega"))
-        self._eta = float(getattr(preconditioner, "eta", 0.0))
-        self._alpha = as_schedule(getattr(preconditioner, "alpha", 0.0), "alpha")
         for name, schedule, high in (
             ("step_size", self._step_size, math.inf),
             ("tau", self._tau, math.inf),
             ("omega", self._omega, 1.0),
-            ("alpha", self._alpha, 1.0),
         ):
             value_at(schedule, 1, name, high=high)
-        self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
-        require_frozen_statistics(self._norms)
+        preconditioner.numbers(1)
         self.flat = FlatParameters(model, sparse)
         self._sizes = {b.name: b.size for b in self.flat.blocks}
         self._priors = assign_priors(model, self.flat.blocks, prior, dense_prior)
-        check_spike_and_slab(self._priors.items())
-        if pruning is not None and not any(b.sparse for b in self.flat.blocks):
+        check_priors(self._priors)
+        if pruning is not None and not self.flat.sparse_blocks:
             raise ValueError("pruning needs sparse layers, but none were found: name them with sparse=[...]")
 
         self.steps = 0
         """Steps taken so far."""
-        self.gradient_seconds = 0.0
-        """Time spent on evaluating and differentiating the model."""
         self.sigma = float(self.likelihood.sigma)
         """Current noise level."""
-        self.delta = {n: p.delta for n, p in self._priors.items() if isinstance(p, SpikeSlab)}
-        """Current inclusion probability of each spike-and-slab layer."""
-        vector, start = self.flat.vector, self.flat.sparse_start
-        self.v = torch.zeros_like(vector) if isinstance(preconditioner, RMSprop) else None
-        self.velocity = torch.zeros_like(vector) if momentum else None
-        self.rho = torch.zeros_like(vector[start:]) if self.delta else None
-        self.s = torch.zeros_like(vector[start:]) if self.delta else None
-        self.keep = torch.ones_like(vector[start:], dtype=torch.bool) if pruning else None
-        self._kept = {b.name: b.size for b in self.flat.blocks if b.sparse}
-        self._engine = kernels.choose(vector, engine)
-        self._linear = LinearGradient.of(model, self.likelihood, self.flat)
-        self._states = self._make_states()
+        self.scalars = make_scalars(self._priors)
+        """What the prior of each block keeps of it, by name."""
+        self.vectors = make_vectors(self.flat, self._priors, preconditioner, momentum=momentum > 0)
+        """Everything that is kept of each weight, by name: the metric's vectors, the priors' and the velocity."""
+        self.keep = torch.ones_like(self.flat.vector[self.flat.sparse_start :], dtype=torch.bool) if pruning else None
+        self._selecting = [name for name in self._sizes if "rho" in self._priors[name].vectors]
+        self._kept = {b.name: b.size for b in self.flat.sparse_blocks}
+        self._engine = kernels.choose(self.flat.vector, engine, [*self._priors.values(), preconditioner])
+        self._states = make_states(self.flat, self._priors, preconditioner, self.vectors)
         self._noise = self._stream(noise.WEIGHTS)
-        self._curvature = None
-        if correction := getattr(preconditioner, "correction", None):
-            self._curvature = DiagonalHessian(correction, model, self.likelihood, self._stream(noise.PROBES))
+        curvature = None
+        if preconditioner.correction is not None:
+            probes = self._stream(noise.PROBES)
+            curvature = DiagonalHessian(preconditioner.correction, model, self.likelihood, probes)
+        self._gradient = Gradient(model, self.likelihood, self.flat, num_data, curvature)
         self._health, self._largest_step = HealthMonitor(), 0.0
 
     def step(self, *batch: Any) -> Info:
@@ -203,11 +182,9 @@ class Sampler:
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
         scalars = self._scalars(k)
-        begin = time.perf_counter()
-        evaluation, scale, second = self._differentiate(data, k)
+        evaluation, scale, second = self._gradient(data, self.sigma, k)
         loss = float(evaluation.loss)
-        self.gradient_seconds += time.perf_counter() - begin
-        require_finite(self.flat, second, loss, data, k, squares=self.v is not None)
+        require_finite(self.flat, second, loss, data, k, squares=self.preconditioner.squares)
         sums = self._move(scalars, second, k)
         total = kernels.Sums(*map(sum, zip(*sums.values(), strict=True)))
         self._update_latents(evaluation, scale, scalars.omega, sums, total, k)
@@ -219,7 +196,7 @@ class Sampler:
             step=k,
             loss=loss,
             sigma=self.sigma,
-            inclusion=total.rho / sum(self._sizes[name] for name in self.delta) if self.delta else math.nan,
+            inclusion=total.included / sum(self._sizes[n] for n in self._selecting) if self._selecting else math.nan,
             sparsity=self.sparsity,
             drift_norm=math.sqrt(total.drift),
             noise_norm=math.sqrt(total.noise),
@@ -227,18 +204,30 @@ class Sampler:
         )
 
     @property
+    def gradient_seconds(self) -> float:
+        """Time spent on evaluating and differentiating the model."""
+        return self._gradient.seconds
+
+    @property
     def sparsity(self) -> float:
         """Share of the sparse layers' weights that the last pruning set to zero."""
         total = sum(self._sizes[name] for name in self._kept)
         return 1.0 - sum(self._kept.values()) / total if total else 0.0
 
+    @property
+    def delta(self) -> dict[str, float]:
+        """Current inclusion probability of each layer whose prior learns one."""
+        return {name: scalars["delta"] for name, scalars in self.scalars.items() if "delta" in scalars}
+
     def inclusion(self) -> dict[str, Tensor]:
-        """Inclusion probabilities rho of each spike-and-slab layer, in the layer's shape."""
+        """Inclusion probabilities rho of each layer whose prior has them, in the layer's shape."""
         shapes = {entry.name: entry.shape for entry in self.flat.entries}
-        pairs = zip(self.flat.blocks, self._states, strict=True)
-        return {
-            block.name: state.rho.view(shapes[block.name]).clone() for block, state in pairs if state.rho is not None
-        }
+        found = {}
+        for block, state in zip(self.flat.blocks, self._states, strict=True):
+            if block.name in self._selecting:
+                rho = state.latent[state.prior.vectors.index("rho")]
+                found[block.name] = rho.view(shapes.get(block.name, rho.shape)).clone()
+        return found
 
     def settings(self) -> dict[str, str]:
         """The settings that determine the chain, as text; a resumed run must have the same."""
@@ -250,7 +239,6 @@ class Sampler:
             "step_size": describe(self._step_size),
             "tau": describe(self._tau),
             "omega": describe(self._omega),
-            "alpha": describe(self._alpha),
             "preconditioner": describe(self.preconditioner),
             "pruning": describe(self.pruning),
             "priors": repr({name: describe(prior) for name, prior in self._priors.items()}),
@@ -263,12 +251,12 @@ class Sampler:
 
         Frozen parameters and buffers of the model are included, so that a checkpoint holds the whole model.
         """
-        tensors = {"beta": self.flat.vector} | {n: getattr(self, n) for n in ("v", "velocity", "rho", "s", "keep")}
+        keep = {} if self.keep is None else {"keep": self.keep}
         return {
             "steps": self.steps,
             "sigma": self.sigma,
-            "delta": dict(self.delta),
-            "tensors": {n: t for n, t in tensors.items() if t is not None} | self.flat.unsampled(self.model),
+            "scalars": {name: dict(scalars) for name, scalars in self.scalars.items()},
+            "tensors": {"beta": self.flat.vector, **self.vectors, **keep} | self.flat.unsampled(self.model),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -277,11 +265,13 @@ class Sampler:
         mine = self.state_dict()
         require_same_layout(mine, state)
         steps, sigma = int(state["steps"]), float(state["sigma"])
-        delta = {name: float(state["delta"][name]) for name in self.delta}
+        scalars = {
+            block: {name: float(state["scalars"][block][name]) for name in mine} for block, mine in self.scalars.items()
+        }
         with torch.no_grad():
             for name, tensor in mine["tensors"].items():
                 tensor.copy_(state["tensors"][name])
-        self.steps, self.sigma, self.delta = steps, sigma, delta
+        self.steps, self.sigma, self.scalars = steps, sigma, scalars
         if self.keep is not None:
             self._count_kept()
 
@@ -291,41 +281,12 @@ class Sampler:
         if tau == 0:
             raise ValueError(f"tau is 0 at step {k}: an inverse temperature must be positive")
         return kernels.StepScalars(
-            first=k == 1,
             step_size=value_at(self._step_size, k, "step_size"),
             tau=tau,
             omega=value_at(self._omega, k, "omega", high=1.0),
-            sigma=self.sigma,
-            alpha=value_at(self._alpha, k, "alpha", high=1.0),
-            eta=self._eta,
             momentum=self.momentum,
+            metric=tuple(self.preconditioner.numbers(k)),
         )
-
-    def _differentiate(self, data: Any, k: int) -> tuple[Evaluation, float, Tensor | None]:
-        """Gradient of minus the log-likelihood into ``flat.grad``; N/n; and the diagonal Hessian if Gamma is on."""
-        self.flat.check_seating()
-        require_frozen_statistics(self._norms)
-        if self._linear is not None and self._curvature is None:
-            known = self._linear(data, self.sigma, self._scale)
-            if known is not None:
-                return known, self._scale(known.examples), None
-        with torch.enable_grad():
-            evaluation = self.likelihood.evaluate(self.model, data, self.sigma)
-            scale = self._scale(evaluation.examples)
-            create_graph = self._curvature is not None and not self._curvature.exact
-            gradients = self.flat.differentiate(evaluation.log_likelihood, -scale, create_graph=create_graph)
-        if self._curvature is None:
-            return evaluation, scale, None
-        return evaluation, scale, self._curvature(self.flat, gradients, scale, data, self.sigma, k)
-
-    def _scale(self, examples: int) -> float:
-        """N/n, the factor from a batch to the whole data set."""
-        if examples > self.num_data:
-            raise ValueError(
-                f"the batch has {examples} examples but num_data is {self.num_data}: "
-                "num_data is the size of the whole data set"
-            )
-        return self.num_data / examples
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
         """Let the engine update every block."""
@@ -333,80 +294,65 @@ class Sampler:
         for block, state in zip(self.flat.blocks, self._states, strict=True):
             state.curvature = None if second is None else second[block.span]
             state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
-            if isinstance(state.prior, SpikeSlab):
-                state.log_odds = state.prior.log_odds_at_zero(self.delta[block.name])
+            state.numbers = tuple(state.prior.numbers(self.sigma, self.scalars[block.name]))
         sums = self._engine.step(self._states, scalars, self._noise, k)
         return dict(zip(self._sizes, sums, strict=True))
 
     def _update_latents(
         self,
-        evaluation: Evaluation,
+        evaluation: BatchEvaluation,
         scale: float,
         omega: float,
         sums: Mapping[str, kernels.Sums],
         total: kernels.Sums,
         k: int,
     ) -> None:
-        """Stochastic approximation of delta and sigma, after rho and s have moved."""
-        for name, delta in self.delta.items():
-            prior = self._priors[name]
-            assert isinstance(prior, SpikeSlab)
-            target = prior.delta_target(sums[name].rho, self._sizes[name], delta)
-            self.delta[name] = (1.0 - omega) * delta + omega * target
+        """Stochastic approximation of what the priors keep of a layer, and of sigma."""
+        for name, scalars in self.scalars.items():
+            if scalars:
+                included, size = sums[name].included, self._sizes[name]
+                self.scalars[name] = self._priors[name].next_scalars(scalars, included, size, omega)
         if not self.likelihood.learn or evaluation.rss is None:
             return
-        assert isinstance(self.likelihood, GaussianLikelihood)
         # A weight that is held at zero is no longer a parameter: it has no density to take part in sigma's.
-        live = self._kept if self.pruning is not None and self.pruning.holds(k) else self._sizes
-        target = self.likelihood.next_sigma(
+        live = self._sizes | (self._kept if self.pruning is not None and self.pruning.holds(k) else {})
+        target = cast(Any, self.likelihood).next_sigma(
             residuals=self.num_data * evaluation.residuals_per_example,
-            weights=sum(live[name] for name in self.delta),
+            weights=sum(live[name] for name, prior in self._priors.items() if prior.scales_with_sigma),
             rss=scale * float(evaluation.rss),
-            spike=total.spike,
-            slab=total.slab,
+            linear=total.linear,
+            quadratic=total.quadratic,
         )
         self.sigma = (1.0 - omega) * self.sigma + omega * target
 
     def _prune(self, plan: Pruning) -> None:
-        assert self.keep is not None
-        layers = [self._sparse_span(b) for b in self.flat.blocks if b.sparse]
-        parts = layers if plan.scope == "layer" else [slice(0, self.keep.numel())]
+        layers = []
+        for block, state in zip(self.flat.blocks, self._states, strict=True):
+            if block.sparse and self.keep is not None:
+                names = state.prior.vectors + state.metric.vectors
+                vectors = dict(zip(names, state.latent + state.moments, strict=True))
+                layers.append(Layer(state.beta, self.keep[self._sparse_span(block)], vectors))
         with torch.no_grad():
-            prune(self.flat.vector[self.flat.sparse_start :], self.keep, parts, plan.share(self.steps + 1))
+            prune(plan, layers, self.steps + 1)
         self._count_kept()
 
     def _count_kept(self) -> None:
         assert self.keep is not None
-        self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self.flat.blocks if b.sparse}
+        self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self.flat.sparse_blocks}
 
     def _check_health(
         self, scalars: kernels.StepScalars, sums: Mapping[str, kernels.Sums], total: kernels.Sums
     ) -> None:
-        self._health.check_collapse(self.steps, {name: sums[name].rho for name in self.delta})
+        for name in self._selecting:
+            self._health.tell(self._priors[name].trouble(self.steps, sums[name].included), f"in layer {name!r} ")
         self._largest_step = max(self._largest_step, scalars.step_size)
         if math.isinf(scalars.tau) or scalars.step_size < 0.01 * self._largest_step:
             return  # an optimiser, or the end of an annealed schedule
         self._health.check_spread(self.steps, total.drift, total.noise, self.flat.vector)
-        settled = isinstance(self._alpha, Constant) or self.steps >= 1000
-        if self.v is not None and self._curvature is None and settled:
-            self._health.check_memory(self.steps, self.v, scalars.step_size, scalars.tau, scalars.alpha, scalars.eta)
-
-    def _make_states(self) -> list[kernels.BlockState]:
-        """What the kernel needs of each block; views, made once."""
-        states = []
-        for block in self.flat.blocks:
-            beta, grad = self.flat.vector[block.span], self.flat.grad[block.span]
-            state = kernels.BlockState(self._priors[block.name], beta, grad, start=block.start)
-            if self.v is not None:
-                state.v = self.v[block.span]
-            if self.velocity is not None:
-                state.velocity = self.velocity[block.span]
-            if self.rho is not None and self.s is not None and block.name in self.delta:
-                state.rho, state.s = self.rho[self._sparse_span(block)], self.s[self._sparse_span(block)]
-                state.rho.fill_(self.delta[block.name])
-                state.s.fill_(self.delta[block.name])
-            states.append(state)
-        return states
+        if self._health.listens(self.steps, "metric"):
+            moments = tuple(self.vectors[name] for name in self.preconditioner.vectors)
+            trouble = self.preconditioner.trouble(self.steps, moments, scalars.step_size, scalars.tau)
+            self._health.tell(trouble, about="metric")
 
     def _stream(self, kind: int) -> noise.CounterNoise:
         vector = self.flat.vector

@@ -69,7 +69,7 @@ class Polynomial:
 class Cosine:
     r"""Half a cosine from ``initial`` down to ``final`` over ``steps`` steps, ``cycles`` times.
 
-    After the last cycle the value stays at ``final``. More than one cycle restarts the step size,
+    Each cycle takes ``steps // cycles`` steps; after the last one the value stays at ``final``. More than one cycle restarts the step size,
     which lets a chain visit several modes (Zhang et al., Cyclical stochastic gradient MCMC, 2020).
     The first ``warmup`` steps grow from zero in proportion to the step: a preconditioned chain moves
     every weight by a full step at once, also at its first weights, where the gradient means least.
@@ -95,9 +95,10 @@ class Cosine:
 
     def __call__(self, step: int) -> float:
         """Return the value at ``step``."""
-        if step >= self.steps:
+        end = self.steps // self.cycles * self.cycles
+        if step >= end:
             return self.final
-        phase = step * self.cycles / self.steps
+        phase = step * self.cycles / end
         phase -= max(0, math.ceil(phase) - 1)  # the last step of a cycle is at 1, not at the next one's 0
         value = self.final + (self.initial - self.final) * (1 + math.cos(math.pi * phase)) / 2
         return value * min(1.0, step / self.warmup) if self.warmup else value
@@ -105,7 +106,9 @@ class Cosine:
 
 @dataclass(frozen=True)
 class Switch:
-    """``before`` up to step ``at``, ``after`` from then on; with a ``period``, again in each period.
+    """``before`` up to step ``at``, ``after`` from then on; with a ``period``, again in each of ``cycles`` periods.
+
+    After the last period, if their number is given, the value stays at ``after``, as a `Cosine` stays at its end.
 
     As inverse temperature, ``Switch(math.inf, 1.0, at)`` leaves out the noise while a chain is on its way (Zhang et
     al., Cyclical stochastic gradient MCMC, 2020).
@@ -120,15 +123,19 @@ class Switch:
     after: float
     at: int
     period: int | None = None
+    cycles: int | None = None
 
     def __post_init__(self) -> None:
         _require(not math.isnan(self.before), "Switch.before", self.before, "a number")
         _require(not math.isnan(self.after), "Switch.after", self.after, "a number")
         _require(self.at >= 0, "Switch.at", self.at, "a step >= 0")
         _require(self.period is None or self.period >= 1, "Switch.period", self.period, "at least 1, or None")
+        _require(self.cycles is None or self.cycles >= 1, "Switch.cycles", self.cycles, "at least 1, or None")
 
     def __call__(self, step: int) -> float:
         """Return the value at ``step``."""
+        if self.period is not None and self.cycles is not None and step > self.period * self.cycles:
+            return self.after
         within = step if self.period is None else (step - 1) % self.period + 1
         return self.before if within <= self.at else self.after
 

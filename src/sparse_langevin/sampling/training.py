@@ -44,7 +44,10 @@ class Chain(Protocol):
     pruning: Pruning | None
     chain: int
     steps: int
-    gradient_seconds: float
+
+    @property
+    def gradient_seconds(self) -> float:
+        """Time spent on gradients."""
 
     def step(self, *batch: Any) -> Info:
         """Take one step on a batch."""

@@ -23,7 +23,7 @@ from torch import nn
 from sparse_langevin.posterior import diagnostics
 from sparse_langevin.sampling.algorithms import psgld, psgld_sa, sgld, sgld_sa
 from sparse_langevin.sampling.likelihoods import GaussianLikelihood
-from sparse_langevin.sampling.preconditioners import RMSprop
+from sparse_langevin.sampling.metrics import RMSprop
 from sparse_langevin.sampling.priors import SpikeSlab
 from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.sampling.schedules import Polynomial
@@ -114,7 +114,7 @@ def run(method: str, study: Study, steps: int, burn_in: int, seed: int) -> Chain
         for k in range(steps):
             step_size[k] = chain.step(x, y).step_size
             beta[k] = chain.flat.vector.numpy()
-            if chain.rho is not None and k >= burn_in:
-                rho += step_size[k] * chain.rho.numpy()
-    inclusion = rho / step_size[burn_in:].sum() if chain.rho is not None else None
+            if "rho" in chain.vectors and k >= burn_in:
+                rho += step_size[k] * chain.vectors["rho"].numpy()
+    inclusion = rho / step_size[burn_in:].sum() if "rho" in chain.vectors else None
     return Chain(beta, step_size, inclusion, burn_in)

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from sparse_langevin.sampling.flat import FlatParameters, SparseChoice
-from sparse_langevin.sampling.pruning import Pruning, prune
+from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
+from sparse_langevin.sampling.pruning import Layer, Pruning, prune
 from sparse_langevin.sampling.sampler import Info
 from sparse_langevin.sampling.schedules import Schedule, as_schedule, describe, value_at
 
@@ -70,12 +70,8 @@ class Adam:
         with torch.no_grad():
             sparse = self.flat.vector[self.flat.sparse_start :]
             if self.pruning is not None and self.pruning.due(k):
-                parts = [
-                    slice(b.start - self.flat.sparse_start, b.stop - self.flat.sparse_start)
-                    for b in self.flat.blocks
-                    if b.sparse
-                ]
-                prune(sparse, self.keep, parts, self.pruning.share(k))
+                layers = [Layer(self.flat.vector[b.span], self._kept(b)) for b in self.flat.sparse_blocks]
+                prune(self.pruning, layers, k)
                 self._count_zeros()
             elif self.pruning is not None:
                 sparse.mul_(self.keep)
@@ -84,6 +80,10 @@ class Adam:
         if not math.isfinite(value):
             raise FloatingPointError(f"the loss is {value} at step {k}: use a smaller step size")
         return Info(k, value, math.nan, math.nan, self.sparsity, math.nan, math.nan, size)
+
+    def _kept(self, block: Block) -> torch.Tensor:
+        """The block's part of the mask."""
+        return self.keep[block.start - self.flat.sparse_start : block.stop - self.flat.sparse_start]
 
     def _count_zeros(self) -> None:
         self.sparsity = 1.0 - int(self.keep.sum()) / max(1, self.keep.numel())

@@ -16,7 +16,7 @@ from sparse_langevin.sampling.batches import Batches
 from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.sampling.flat import choose_sparse
 from sparse_langevin.sampling.likelihoods import GaussianLikelihood
-from sparse_langevin.sampling.preconditioners import Identity, RMSprop
+from sparse_langevin.sampling.metrics import Identity, RMSprop
 from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.sampling.pruning import Pruning
 from sparse_langevin.sampling.sampler import Sampler
@@ -133,7 +133,7 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
     tau: float | Schedule = settings.tau
     if settings.noise_from:
         cycle = steps // settings.cycles
-        tau = Switch(math.inf, settings.tau, round(settings.noise_from * cycle), cycle)
+        tau = Switch(math.inf, settings.tau, round(settings.noise_from * cycle), cycle, settings.cycles)
     pruning = None
     if settings.sparsity:
         pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps / settings.cycles)))

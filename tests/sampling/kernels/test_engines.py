@@ -11,10 +11,10 @@ from torch import nn
 from sparse_langevin import GaussianLikelihood, psgld_sa
 from sparse_langevin.runtime import threads
 from sparse_langevin.sampling import kernels
-from sparse_langevin.sampling.kernels import StepScalars, engines
+from sparse_langevin.sampling.kernels import engines
 from sparse_langevin.sampling.kernels.engines import Compiled, Native, Reference
 from sparse_langevin.sampling.noise import CounterNoise, normals_at
-from tests.sampling.kernels.test_native import SIZES, STATE, copy_state, distance, make_states
+from tests.sampling.kernels.test_native import SIZES, copy_state, distance, make_states, scalars, state_of
 
 X = torch.randn(20, 300, generator=torch.Generator().manual_seed(0))
 
@@ -88,7 +88,7 @@ def test_native_keeps_no_noise_and_sixteen_bytes_a_weight():
     for _ in range(3):
         sampler.step(X, X[:, :1])
     assert sampler._noise._out.numel() == 0 and "_counters" not in vars(sampler._noise)
-    held = [sampler.flat.grad, sampler.v, sampler.rho, sampler.s]
+    held = [sampler.flat.grad, sampler.vectors["v"], sampler.vectors["rho"], sampler.vectors["s"]]
     assert sum(t.numel() * t.element_size() for t in held) <= 16 * sampler.flat.size
 
 
@@ -112,15 +112,16 @@ def test_compiled_equals_eager():
     noise = CounterNoise(5, sum(SIZES))
     engine = Compiled()
     for k in (1, 2, 3):
-        step = StepScalars(k == 1, 1e-3 / k, 1.0 + 1 / k, 0.3 / k, 0.8 + 0.1 / k, 0.9, 1.0, 0.5 / k)
-        ours[0].log_odds = theirs[0].log_odds = -0.5 * k
+        step = scalars(k, 1e-3 / k, 1.0 + 1 / k, 0.3 / k, 0.9, 1.0, 0.5 / k)
+        ours[0].numbers = theirs[0].numbers = tuple(ours[0].prior.numbers(0.8 + 0.1 / k, {"delta": 0.5 / k}))
         copy_state(theirs, ours)
         with torch.compiler.set_stance("default" if k == 1 else "fail_on_recompile"):
             seen = engine.step(ours, step, noise, k)
         wanted = Reference().step(theirs, step, noise, k)
         assert seen[0] == pytest.approx(wanted[0], rel=4e-6)
-        for name in STATE:
-            assert distance(getattr(ours[0], name), getattr(theirs[0], name)) < 1e-6
+        mine = state_of(ours[0])
+        for name, reference in state_of(theirs[0]).items():
+            assert distance(mine[name], reference) < 1e-6, name
 
 
 def test_threads_carry_out_every_task_and_pass_errors_on():

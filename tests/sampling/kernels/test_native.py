@@ -7,15 +7,32 @@ import numpy as np
 import pytest
 import torch
 
+from sparse_langevin.runtime import native_math
 from sparse_langevin.sampling.kernels import BlockState, StepScalars, native, native_noise
 from sparse_langevin.sampling.kernels.engines import Native, Reference
+from sparse_langevin.sampling.metrics import Identity, RMSprop
 from sparse_langevin.sampling.noise import CounterNoise
 from sparse_langevin.sampling.priors import GaussianPrior, SpikeSlab
 
 STEPS = 25
 # Odd sizes, a block that begins within a pair of normal numbers, one that is longer than a chunk, an empty one.
 SIZES = (3, 1, 2 * native.CHUNK + 77, 0, 10)
-STATE = ("beta", "v", "velocity", "rho", "s")
+
+
+def state_of(block):
+    """Everything that a step changes, by name."""
+    found = {"beta": block.beta, "velocity": block.velocity}
+    found |= dict(zip(block.metric.vectors, block.moments, strict=True))
+    found |= dict(zip(block.prior.vectors, block.latent, strict=True))
+    return {name: vector for name, vector in found.items() if vector is not None}
+
+
+def scalars(k, step_size, tau, omega, alpha, eta, momentum=0.0, metric=True):
+    """The numbers of a step."""
+    numbers = tuple(RMSprop(alpha=alpha, eta=eta).numbers(k)) if metric else ()
+    return StepScalars(step_size, tau, omega, momentum, numbers)
+
+
 SUITS = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 
@@ -34,19 +51,20 @@ def make_states(dtype, *, metric, latent, masked, gamma, momentum=False, seed=0)
     for i, size in enumerate(SIZES):
         span = slice(start, start + size)
         spiky = latent and i > 0
+        prior = SpikeSlab(v0=0.1 * (1 + i), v1=5.0) if spiky else GaussianPrior(0.7)
         states.append(
             BlockState(
-                SpikeSlab(v0=0.1 * (1 + i), v1=5.0) if spiky else GaussianPrior(0.7),
+                prior,
+                RMSprop() if metric else Identity(),
                 beta[span],
                 grad[span],
                 start=start,
-                v=v[span] if metric else None,
+                latent=(rho[span], s[span]) if spiky else (),
+                moments=(v[span],) if metric else (),
                 velocity=velocity[span] if momentum else None,
                 curvature=curvature[span] if gamma else None,
-                rho=rho[span] if spiky else None,
-                s=s[span] if spiky else None,
-                log_odds=-1.0,
                 keep=keep[span] if masked and i > 0 else None,
+                numbers=tuple(prior.numbers(0.8, {"delta": 0.2})),
             )
         )
         start += size
@@ -62,9 +80,9 @@ def distance(ours, theirs, size=None):
 
 def copy_state(source, target):
     for one, other in zip(source, target, strict=True):
-        for name in (*STATE, "grad"):
-            if getattr(one, name) is not None:
-                getattr(other, name).copy_(getattr(one, name))
+        other.grad.copy_(one.grad)
+        for mine, theirs in zip(state_of(one).values(), state_of(other).values(), strict=True):
+            theirs.copy_(mine)
 
 
 CASES = [
@@ -84,17 +102,17 @@ def test_native_equals_reference(dtype, metric, latent, masked, gamma, cold, mom
     for k in range(1, STEPS + 1):
         step_size = (1e-2 if metric else 1e-4) / k
         # A large eta: a gradient that nearly cancels is ill-conditioned in float32, and 1/(eta + sqrt(V)) amplifies it.
-        step = StepScalars(k == 1, step_size, math.inf if cold else 2.0, 0.3, 0.8, 0.9, eta=1.0, momentum=0.8)
+        step = scalars(k, step_size, math.inf if cold else 2.0, 0.3, 0.9, 1.0, momentum=0.8, metric=metric)
         gradient = 30 * torch.randn(sum(SIZES), generator=generator, dtype=torch.float64).to(dtype)
         for state in theirs:
             state.grad.copy_(gradient[state.span])
         copy_state(theirs, ours)  # so that the comparison is of one step, not of a chaotic path
         seen, wanted = Native().step(ours, step, noise, k), Reference().step(theirs, step, noise, k)
         for one, other in zip(ours, theirs, strict=True):
-            for name in STATE:
-                if getattr(other, name) is not None:
-                    size = other.beta if name == "velocity" else None  # its terms cancel, and a block may be one weight
-                    assert distance(getattr(one, name), getattr(other, name), size) <= tolerance, (name, k)
+            mine = state_of(one)
+            for name, reference in state_of(other).items():
+                size = other.beta if name == "velocity" else None  # its terms cancel, and a block may be one weight
+                assert distance(mine[name], reference, size) <= tolerance, (name, k)
         for mine, reference in zip(seen, wanted, strict=True):
             assert mine == pytest.approx(reference, rel=4 * tolerance, abs=1e-30)
 
@@ -106,16 +124,16 @@ def test_many_steps_without_meeting(dtype):
     ours, theirs = make_states(dtype, **options), make_states(dtype, **options)
     noise = CounterNoise(5, sum(SIZES), dtype=dtype)
     for k in range(1, STEPS + 1):
-        step = StepScalars(k == 1, 1e-3, 1.0, 0.1, 0.8, 0.9, 1e-3, momentum=0.5)
+        step = scalars(k, 1e-3, 1.0, 0.1, 0.9, 1e-3, momentum=0.5)
         for states in (ours, theirs):
             for state in states:
                 state.grad.copy_(10 * (state.beta - 1))
         Native().step(ours, step, noise, k)
         Reference().step(theirs, step, noise, k)
     for one, other in zip(ours, theirs, strict=True):
-        for name in STATE:
-            if getattr(other, name) is not None:
-                assert distance(getattr(one, name), getattr(other, name)) <= STEPS * SUITS[dtype]
+        mine = state_of(one)
+        for name, reference in state_of(other).items():
+            assert distance(mine[name], reference) <= STEPS * SUITS[dtype], name
 
 
 @pytest.mark.parametrize("start", [0, 1, 2, 101])
@@ -149,11 +167,11 @@ def test_extreme_words():
 
 def test_exponential():
     x = np.linspace(-87, 88, 100_001, dtype=np.float32)
-    seen = np.array([native._exp(value) for value in x], dtype=np.float64)
+    seen = np.array([native_math.exp32(value) for value in x], dtype=np.float64)
     assert np.abs(seen / np.exp(x.astype(np.float64)) - 1).max() < 2e-7
     for value, bound in ((-math.inf, -87.0), (math.inf, 88.0), (-1e30, -87.0)):
-        assert native._exp(np.float32(value)) == pytest.approx(math.exp(bound), rel=1e-6)
-    assert math.isnan(native._exp(np.float32(math.nan)))
+        assert native_math.exp32(np.float32(value)) == pytest.approx(math.exp(bound), rel=1e-6)
+    assert math.isnan(native_math.exp32(np.float32(math.nan)))
 
 
 @pytest.mark.parametrize("dtype", SUITS, ids=str)
@@ -166,11 +184,20 @@ def test_same_bits_for_one_and_two_threads(dtype, monkeypatch):
         generator = torch.Generator().manual_seed(0)
         beta, grad, v, rho, s = (torch.rand(size, generator=generator, dtype=dtype) for _ in range(5))
         states = [
-            BlockState(GaussianPrior(), beta[:99], grad[:99], v=v[:99]),
-            BlockState(SpikeSlab(), beta[99:], grad[99:], start=99, v=v[99:], rho=rho[99:], s=s[99:]),
+            BlockState(GaussianPrior(), RMSprop(), beta[:99], grad[:99], moments=(v[:99],), numbers=(1.0,)),
+            BlockState(
+                SpikeSlab(),
+                RMSprop(),
+                beta[99:],
+                grad[99:],
+                start=99,
+                moments=(v[99:],),
+                latent=(rho[99:], s[99:]),
+                numbers=tuple(SpikeSlab().numbers(1.0, {"delta": 0.5})),
+            ),
         ]
         for k in (1, 2):
-            sums = Native().step(states, StepScalars(k == 1, 1e-3, 1.0, 0.1, 1.0, 0.9, 1e-3), noise, k)
+            sums = Native().step(states, scalars(k, 1e-3, 1.0, 0.1, 0.9, 1e-3), noise, k)
         results.append((torch.stack([beta, v, rho, s]), sums))
     for vectors, sums in results[1:]:
         assert torch.equal(vectors, results[0][0])
@@ -186,10 +213,10 @@ def test_what_is_not_finite_stays_visible(value):
         states[0].grad[0] = value
         states[2].grad[[1, 1024, 2000]] = value
         states[4].beta[0] = value
-    step = StepScalars(False, 1e-3, 1.0, 0.1, 1.0, 0.9, 1e-3)
+    step = scalars(2, 1e-3, 1.0, 0.1, 0.9, 1e-3)
     seen, wanted = Native().step(ours, step, noise, 1), Reference().step(theirs, step, noise, 1)
     for one, other in zip(ours, theirs, strict=True):
-        for name in STATE:
-            if getattr(other, name) is not None:
-                assert torch.equal(getattr(one, name).isnan(), getattr(other, name).isnan()), name
+        mine = state_of(one)
+        for name, reference in state_of(other).items():
+            assert torch.equal(mine[name].isnan(), reference.isnan()), name
     assert [math.isnan(x) for row in seen for x in row] == [math.isnan(x) for row in wanted for x in row]

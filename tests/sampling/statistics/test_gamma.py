@@ -47,7 +47,7 @@ def metric_after(kind, beta, v):
     sampler = make_sampler(kind, None)
     restart(sampler, beta, v)
     sampler.step(*batch(kind))
-    return 1 / (ETA + sampler.v.sqrt())
+    return 1 / (ETA + sampler.vectors["v"].sqrt())
 
 
 def restart(sampler, beta, v):

@@ -9,6 +9,7 @@ import torch
 from sparse_langevin import Batches, GaussianLikelihood, GaussianPrior, RMSprop, psgld, sgld
 from sparse_langevin.sampling.kernels import BlockState, StepScalars
 from sparse_langevin.sampling.kernels.reference import update
+from sparse_langevin.sampling.metrics import Identity
 from tests.sampling.statistics.gaussian import Vector, assert_moments, gaussian_log_density, stationary_variance
 
 EIGENVALUES = np.array([1.0, 10.0, 100.0, 1e3, 1e4])
@@ -39,13 +40,13 @@ def test_sgld_update_over_four_decades(relative_step):
     every = relaxation // 200
     generator = torch.Generator().manual_seed(1)
     beta = torch.full_like(precision, MEAN)
-    scalars = StepScalars(first=False, step_size=step_size, tau=1.0, omega=0.0, sigma=1.0)
+    scalars = StepScalars(step_size=step_size, tau=1.0, omega=0.0)
     kept = []
     for k in range(6 * relaxation):
         if k % 100 == 0:
             noise = torch.randn(100, len(beta), generator=generator).double()  # float32 draws cost a third
         grad = (beta - MEAN).mul_(precision)
-        update(BlockState(FLAT, beta, grad), scalars, noise[k % 100])
+        update(BlockState(FLAT, Identity(), beta, grad, numbers=(0.0,)), scalars, noise[k % 100])
         if k >= 3 * relaxation and k % every == 0:
             kept.append(beta.clone())
     draws = torch.stack(kept).numpy()

@@ -62,7 +62,7 @@ def test_mean_square_error_is_proportional_to_omega():
         for k in range(burn_in + steps):
             sampler.step(None)
             if k >= burn_in and k % 20 == 0:
-                theta = torch.stack([sampler.rho, sampler.s])
+                theta = torch.stack([sampler.vectors["rho"], sampler.vectors["s"]])
                 squares.append((theta - exact).square().sum(0).mean().item())
         errors.append(np.mean(squares))
     slope = np.polyfit(np.log(omegas), np.log(errors), 1)[0]
@@ -87,7 +87,7 @@ def test_rho_reaches_the_quadrature_fixed_point(algorithm):
     for k in range(6000):
         sampler.step(None)
         if k >= 3000:
-            total = total + sampler.rho.view(5, 300).mean(1) / 3000
+            total = total + sampler.vectors["rho"].view(5, 300).mean(1) / 3000
     for mean, seen in zip(means, total.tolist(), strict=True):
         assert abs(seen - fixed_point(mean, 1.0, prior)) < 0.01, f"at mean {mean}"
 
@@ -137,5 +137,5 @@ def test_rho_equals_enumeration_of_all_models(algorithm, step_size):
     for k in range(8000):
         sampler.step(inputs, targets)
         if k >= 4000:
-            total = total + sampler.rho.view(chains, p).mean(0) / 4000
+            total = total + sampler.vectors["rho"].view(chains, p).mean(0) / 4000
     assert np.abs(total.numpy() - exact).max() < 0.02

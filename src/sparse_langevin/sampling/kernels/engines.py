@@ -1,7 +1,7 @@
 """Engines: who carries out the update of all blocks, and how one is chosen.
 
 `Reference` runs `reference.update` on any device. `Compiled` is the same under torch.compile, with the noise made
-inside: one pass over memory, for accelerators. `Native` runs `native.update_chunks` on the CPU, also in one pass. They
+inside: one pass over memory, for accelerators. `Native` runs the loops of `native` on the CPU, also in one pass. They
 agree to rounding, not to the last bit: like the device, the engine is no part of a run's settings, and a run that is
 to resume bit for bit must keep it.
 """
@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -21,8 +21,9 @@ from torch import Tensor
 
 from sparse_langevin.runtime import threads
 from sparse_langevin.sampling.kernels.reference import BlockState, StepScalars, Sums, update
+from sparse_langevin.sampling.metrics import Metric
 from sparse_langevin.sampling.noise import CounterNoise, normals_at
-from sparse_langevin.sampling.priors import GaussianPrior
+from sparse_langevin.sampling.priors import Prior
 
 EngineName = Literal["auto", "native", "reference", "compiled"]
 
@@ -36,8 +37,11 @@ class Engine(Protocol):
         """Update every block in place with the noise of step ``k``; return the sums of each."""
 
 
-def choose(vector: Tensor, name: EngineName = "auto") -> Engine:
-    """The engine called ``name`` for weights like ``vector``; ``"auto"`` is the fastest that works."""
+def choose(vector: Tensor, name: EngineName = "auto", parts: Iterable[Prior | Metric] = ()) -> Engine:
+    """The engine called ``name`` for weights like ``vector``; ``"auto"`` is the fastest that works.
+
+    ``parts`` are the priors and metrics in use: the native engine needs compiled formulas of all of them.
+    """
     if name not in get_args(EngineName):
         raise ValueError(f"engine must be one of {', '.join(map(repr, get_args(EngineName)))}, got {name!r}")
     if name == "native" and not vector.is_cpu:
@@ -49,12 +53,19 @@ def choose(vector: Tensor, name: EngineName = "auto") -> Engine:
     if not vector.is_cpu:
         return Compiled() if _compiler_works(vector.device) else Reference()
     try:
-        return Native()
+        engine = Native()
+        foreign = sorted({type(part).__name__ for part in parts if part.native() is None})
     except ImportError as error:
         if name == "native":
             raise ImportError("engine='native' needs numba: pip install numba") from error
         _say_once(f"numba cannot be imported ({error}): updates run in plain torch, several times slower")
         return Reference()
+    if not foreign:
+        return engine
+    if name == "native":
+        raise ValueError(f"engine='native' needs compiled formulas, and {foreign[0]}.native() has none: use 'auto'")
+    _say_once(f"{foreign[0]} has no compiled formulas (native): updates run in plain torch, several times slower")
+    return Reference()
 
 
 class Reference:
@@ -80,22 +91,23 @@ class Compiled:
         """Update every block in place; one transfer brings all sums to the host."""
         words = None if math.isinf(scalars.tau) else noise.words(k)
         # Numbers would be compiled into the code, and change at every step; tensors on the host are passed to it.
-        alpha = 0.0 if scalars.first else scalars.alpha
-        numbers: Any = torch.tensor(scalars._replace(alpha=alpha)[1:], dtype=torch.float64).unbind()
+        numbers: Any = [*_tensors(scalars[:-1]), _tensors(scalars.metric)]
         with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
-            rows = torch.stack([self._update(s, StepScalars(False, *numbers), *_varying(s), words) for s in states])
+            rows = torch.stack(
+                [
+                    self._update(s, StepScalars(*numbers), _tensors(s.numbers), torch.tensor(s.start), words)
+                    for s in states
+                ]
+            )
         return [Sums(*row) for row in rows.tolist()]
 
 
-def _varying(state: BlockState) -> tuple[Tensor, Tensor]:
-    """The numbers of a block that differ between blocks or steps: its log-odds and its place."""
-    return torch.tensor(state.log_odds, dtype=torch.float64), torch.tensor(state.start)
+def _tensors(numbers: Sequence[float]) -> tuple[Tensor, ...]:
+    return torch.tensor(numbers, dtype=torch.float64).unbind()
 
 
-def _noisy_update(
-    state: BlockState, scalars: StepScalars, log_odds: Any, start: Tensor, words: Tensor | None
-) -> Tensor:
-    block = dataclasses.replace(state, start=0, log_odds=log_odds)
+def _noisy_update(state: BlockState, scalars: StepScalars, numbers: Any, start: Tensor, words: Tensor | None) -> Tensor:
+    block = dataclasses.replace(state, start=0, numbers=numbers)
     z = None if words is None else normals_at(words, start, len(state.beta), state.beta.dtype)
     return torch.stack(update(block, scalars, z))
 
@@ -114,17 +126,17 @@ class Native:
     def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
         """Update every block in place, chunk by chunk."""
         key = None if math.isinf(scalars.tau) else noise.key
-        blocks = [self._arguments(state, scalars, key, k) for state in states]
-        chunks = [max(1, -(-block[0].size // self._native.CHUNK)) for block in blocks]
+        blocks = [self._prepared(state, scalars, key, k) for state in states]
+        chunks = [max(1, -(-len(state.beta) // self._native.CHUNK)) for state in states]
         starts = [0, *itertools.accumulate(chunks[:-1])]
         sums = np.empty((sum(chunks), len(Sums._fields)))
         count = torch.get_num_threads() if len(sums) >= self.SMALL else 1
         if count == 1:
             for block, start, length in zip(blocks, starts, chunks, strict=True):
-                self._native.update_chunks(*block, sums[start : start + length], 0)
+                block(sums[start : start + length], 0)
         else:
             tasks = (
-                functools.partial(self._native.update_chunks, *block, sums[start + first : start + last], first)
+                functools.partial(block, sums[start + first : start + last], first)
                 for block, start, length in zip(blocks, starts, chunks, strict=True)
                 for first, last in pieces(length, self.PIECE)
             )
@@ -132,19 +144,18 @@ class Native:
         rows = sums if len(sums) == len(blocks) else np.add.reduceat(sums, starts)
         return [Sums(*row) for row in rows.tolist()]
 
-    def _arguments(
+    def _prepared(
         self, state: BlockState, scalars: StepScalars, key: tuple[int, int] | None, k: int
-    ) -> tuple[Any, ...]:
-        """What `native.update_chunks` needs of a block, up to the chunks; an int for a float would compile anew."""
-        if isinstance(state.prior, GaussianPrior):
-            prior = self._native.PriorScalars(float(state.prior.precision), 1.0, 1.0, 0.0)
-        else:
-            prior = self._native.PriorScalars(0.0, float(state.prior.v0), float(state.prior.v1), state.log_odds)
+    ) -> Callable[..., None]:
+        """The loop over a block, up to the chunks; an int for a float would compile it anew."""
         if not state.arrays:  # a conversion costs as much as the arithmetic of a hundred weights
-            state.arrays = tuple(map(_array, (state.beta, state.grad, state.velocity, state.v, state.rho, state.s)))
-        beta, grad, velocity, v, rho, s = state.arrays
-        curvature, keep = _array(state.curvature), _array(state.keep)
-        return beta, grad, velocity, v, curvature, rho, s, keep, scalars, prior, key, k, state.start
+            latent, moments = (tuple(map(_array, vectors)) for vectors in (state.latent, state.moments))
+            loop = self._native.specialised(state.prior.native(), state.metric.native())
+            state.arrays = loop, _array(state.beta), _array(state.grad), _array(state.velocity), moments, latent
+        loop, beta, grad, velocity, moments, latent = state.arrays
+        arrays = self._native.Arrays(beta, grad, velocity, _array(state.curvature), _array(state.keep), moments, latent)
+        numbers = self._native.Scalars(*scalars, tuple(state.numbers), state.prior.divisors)
+        return functools.partial(loop, arrays, numbers, key, k, state.start)
 
 
 def _array(vector: Tensor | None) -> Any:

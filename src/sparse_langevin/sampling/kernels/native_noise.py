@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
-from sparse_langevin.runtime.jit import FUSED, fused
+from sparse_langevin.runtime.jit import FUSED, choosing, fused
 from sparse_langevin.sampling.noise import PARITY
 
 u32, f32 = np.uint32, np.float32  # numba widens integers and floats unless told the type of every constant
@@ -118,6 +117,6 @@ def _cosine_sine(word: Word) -> tuple[Real, Real]:
 
 
 # Decided by the precision, when it is compiled.
-overload(_box_muller, jit_options=FUSED)(
+choosing(_box_muller, **FUSED)(
     lambda word0, word1, like: _box_muller32 if like.dtype == types.float32 else _box_muller64
 )

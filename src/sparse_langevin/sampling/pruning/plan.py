@@ -5,17 +5,20 @@ The share of zeros grows from 0 at step ``start`` to ``target`` at step ``end``,
     cubic:        s_k = target * (1 - (1 - t)^3)
     exponential:  s_k = target * (1 - e^(-5t)) / (1 - e^-5)
 
-Every ``every`` steps, and at ``end``, the smallest weights by magnitude are set to zero: exactly round(s_k * p) of
-them, in each sparse layer or over all of them. From ``end`` on the zeros stay.
+Every ``every`` steps, and at ``end``, the weights with the lowest scores (by default the smallest ones) are set to
+zero: exactly round(s_k * p) of them, in each sparse layer or over all of them. From ``end`` on the zeros stay.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from sparse_langevin.sampling.pruning.criteria import MAGNITUDE, Criterion
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Pruning:
         ``"layer"`` prunes the same share of each sparse layer, ``"global"`` the smallest weights of all of them.
     regrow
         If true, pruned weights go on moving until the next pruning and may come back; otherwise zero is for good.
+    criterion
+        What makes a weight go first: `Magnitude`, `Inclusion`, or an object of your own with a method ``score``.
     """
 
     target: float
@@ -47,6 +52,7 @@ class Pruning:
     growth: Literal["cubic", "exponential"] = "cubic"
     scope: Literal["layer", "global"] = "layer"
     regrow: bool = False
+    criterion: Criterion = MAGNITUDE
 
     def __post_init__(self) -> None:
         if not 0 <= self.target < 1:
@@ -57,6 +63,10 @@ class Pruning:
             raise ValueError(f"Pruning.every must be at least 1 step, got {self.every!r}")
         if self.growth not in ("cubic", "exponential"):
             raise ValueError(f"Pruning.growth must be 'cubic' or 'exponential', got {self.growth!r}")
+        if not callable(getattr(self.criterion, "score", None)):
+            raise TypeError(
+                f"Pruning.criterion must have a method score(beta, vectors), as Magnitude() has; got {self.criterion!r}"
+            )
         if self.scope not in ("layer", "global"):
             raise ValueError(f"Pruning.scope must be 'layer' or 'global', got {self.scope!r}")
 
@@ -77,26 +87,39 @@ class Pruning:
         return not self.regrow or step > self.end
 
 
-def prune(beta: Tensor, keep: Tensor, parts: Sequence[slice], share: float) -> None:
-    """Zero the smallest weights of each part of ``beta`` and mark them in ``keep``, both in place."""
+class Layer(NamedTuple):
+    """A sparse layer to prune: its weights, what is kept of them, and which are kept."""
+
+    beta: Tensor
+    keep: Tensor
+    vectors: Mapping[str, Tensor] = MappingProxyType({})
+    """What the sampler keeps of each weight, by name: ``rho`` under a spike and slab, ``v`` with RMSprop, ..."""
+
+
+def prune(plan: Pruning, layers: Sequence[Layer], step: int) -> None:
+    """Zero the weights of the layers that go first, and mark them in ``keep``, both in place."""
+    scores = [plan.criterion.score(layer.beta, layer.vectors) for layer in layers]
+    parts = [slice(i, i + 1) for i in range(len(layers))] if plan.scope == "layer" else [slice(0, len(layers))]
     for part in parts:
-        keep[part] = ~smallest(beta[part], round(share * beta[part].numel()))
-    beta.masked_fill_(~keep, 0.0)
+        together = torch.cat(scores[part])
+        pruned = lowest(together, round(plan.share(step) * together.numel()))
+        for layer, chosen in zip(layers[part], torch.split(pruned, [len(s) for s in scores[part]]), strict=True):
+            layer.keep.copy_(~chosen)
+            layer.beta.masked_fill_(chosen, 0.0)
 
 
-def smallest(values: Tensor, count: int) -> Tensor:
-    """Mark exactly ``count`` entries of smallest magnitude; ties go to the lower index.
+def lowest(scores: Tensor, count: int) -> Tensor:
+    """Mark exactly ``count`` lowest entries; ties go to the lower index.
 
     Examples
     --------
-    >>> smallest(torch.tensor([3.0, -1.0, 1.0, 0.5]), 2).tolist()
+    >>> lowest(torch.tensor([3.0, 1.0, 1.0, 0.5]), 2).tolist()
     [False, True, False, True]
     """
     if count == 0:
-        return torch.zeros_like(values, dtype=torch.bool)
-    magnitude = values.abs()
-    threshold = magnitude.kthvalue(count).values
-    chosen = magnitude < threshold
-    tied = (magnitude == threshold).nonzero().squeeze(1)
+        return torch.zeros_like(scores, dtype=torch.bool)
+    threshold = scores.kthvalue(count).values
+    chosen = scores < threshold
+    tied = (scores == threshold).nonzero().squeeze(1)
     chosen[tied[: count - int(chosen.sum())]] = True
     return chosen

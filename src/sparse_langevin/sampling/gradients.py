@@ -1,0 +1,94 @@
+"""The gradient of minus the log-likelihood of the whole data set, estimated from a batch.
+
+A likelihood sums over the n examples of a batch; the factor N/n to the whole data set stands here and nowhere else.
+"""
+
+import time
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin.sampling.checks import require_frozen_statistics
+from sparse_langevin.sampling.closed_form import LinearGradient
+from sparse_langevin.sampling.curvature import DiagonalHessian
+from sparse_langevin.sampling.flat import FlatParameters
+from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood
+
+
+class Differentiated(NamedTuple):
+    """A batch, evaluated and differentiated; the gradient is in ``flat.grad``."""
+
+    evaluation: BatchEvaluation
+    scale: float
+    """N/n"""
+    curvature: Tensor | None
+    """Diagonal Hessian, if it was asked for."""
+
+
+class Gradient:
+    """Evaluates and differentiates batches.
+
+    Parameters
+    ----------
+    model
+        The module.
+    likelihood
+        What to differentiate.
+    flat
+        The model's parameters; gradients go to ``flat.grad``.
+    num_data
+        Number of examples N in the whole data set.
+    curvature
+        Gives the diagonal Hessian too; None if nobody needs it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        likelihood: Likelihood,
+        flat: FlatParameters,
+        num_data: int,
+        curvature: DiagonalHessian | None,
+    ) -> None:
+        self._model, self._likelihood, self._flat, self._num_data = model, likelihood, flat, num_data
+        self._curvature = curvature
+        self._linear = LinearGradient.of(model, likelihood, flat) if curvature is None else None
+        self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
+        require_frozen_statistics(self._norms)
+        self.seconds = 0.0
+        """Time spent here."""
+
+    def __call__(self, data: Any, sigma: float, step: int) -> Differentiated:
+        """Write the gradient of minus the log-likelihood at noise level ``sigma`` into ``flat.grad``."""
+        begin = time.perf_counter()
+        self._flat.check_seating()
+        require_frozen_statistics(self._norms)
+        result = self._closed_form(data, sigma) or self._by_autograd(data, sigma, step)
+        float(result.evaluation.loss)  # waits for the device
+        self.seconds += time.perf_counter() - begin
+        return result
+
+    def _closed_form(self, data: Any, sigma: float) -> Differentiated | None:
+        evaluation = None if self._linear is None else self._linear(data, sigma, self._scale)
+        return None if evaluation is None else Differentiated(evaluation, self._scale(evaluation.examples), None)
+
+    def _by_autograd(self, data: Any, sigma: float, step: int) -> Differentiated:
+        with torch.enable_grad():
+            evaluation = self._likelihood.evaluate(self._model, data, sigma)
+            scale = self._scale(evaluation.examples)
+            create_graph = self._curvature is not None and not self._curvature.exact
+            gradients = self._flat.differentiate(evaluation.log_likelihood, -scale, create_graph=create_graph)
+        if self._curvature is None:
+            return Differentiated(evaluation, scale, None)
+        second = self._curvature(self._flat, gradients, scale, data, sigma, step)
+        return Differentiated(evaluation, scale, second)
+
+    def _scale(self, examples: int) -> float:
+        """N/n, the factor from a batch to the whole data set."""
+        if examples > self._num_data:
+            raise ValueError(
+                f"the batch has {examples} examples but num_data is {self._num_data}: "
+                "num_data is the size of the whole data set"
+            )
+        return self._num_data / examples

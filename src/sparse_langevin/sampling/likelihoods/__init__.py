@@ -1,0 +1,18 @@
+"""Likelihoods, how the data speak to the weights: one file each."""
+
+from sparse_langevin.sampling.likelihoods.base import BatchEvaluation, Likelihood, call_model
+from sparse_langevin.sampling.likelihoods.categorical import CategoricalLikelihood
+from sparse_langevin.sampling.likelihoods.function import FunctionLikelihood, LogLikelihood, as_likelihood
+from sparse_langevin.sampling.likelihoods.gaussian import GaussianLikelihood, sigma_root
+
+__all__ = [
+    "BatchEvaluation",
+    "CategoricalLikelihood",
+    "FunctionLikelihood",
+    "GaussianLikelihood",
+    "Likelihood",
+    "LogLikelihood",
+    "as_likelihood",
+    "call_model",
+    "sigma_root",
+]

@@ -1,0 +1,95 @@
+r"""Gaussian noise: y_i ~ N(F(x_i; beta), sigma^2 I_d), with sigma^2 ~ InverseGamma(nu/2, nu*lambda/2).
+
+Sigma is the positive root of A s^2 - B s - C = 0 (see `mixture.sigma_root`), with
+
+    A = N*d + weights that scale with sigma + nu,   B = sum linear,   C = RSS + sum quadratic + nu*lambda.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sparse_langevin.sampling.likelihoods.base import BatchEvaluation, as_pair, call_model
+
+
+@dataclass(frozen=True)
+class GaussianLikelihood:
+    r"""Regression with Gaussian noise, y ~ N(F(x), sigma^2 I), responses of any shape.
+
+    Parameters
+    ----------
+    sigma
+        Noise level to start from, or to keep.
+    learn
+        Learn sigma by stochastic approximation (the default), or keep it fixed.
+    nu
+        Weight of the prior sigma^2 ~ InverseGamma(nu/2, nu*lambda/2), in observations.
+    lambda_
+        The variance that this prior expects.
+    """
+
+    sigma: float = 1.0
+    learn: bool = True
+    nu: float = 1.0
+    lambda_: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "nu", "lambda_"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ValueError(f"GaussianLikelihood.{name} must be a positive number, got {value!r}")
+
+    def evaluate(self, model: nn.Module, batch: Any, sigma: float) -> BatchEvaluation:
+        """Sum of squared residuals and the log-likelihood of a batch (inputs, targets)."""
+        inputs, targets = as_pair(batch)
+        outputs = call_model(model, inputs)
+        if outputs.shape != targets.shape:
+            raise ValueError(
+                f"the model's output has shape {tuple(outputs.shape)} but the targets have {tuple(targets.shape)}; "
+                "they must be equal (no broadcasting): reshape the targets or the output"
+            )
+        rss = (outputs - targets).square().sum()
+        value, examples, residuals = rss.detach(), len(targets), targets.numel()
+        return BatchEvaluation(
+            log_likelihood=rss * (-0.5 / sigma**2),
+            examples=examples,
+            loss=value / residuals,
+            rss=value,
+            residuals_per_example=residuals // examples,
+        )
+
+    def output_curvature(self, outputs: Tensor, sigma: float) -> Tensor:
+        """Second derivative of the log-likelihood with respect to each output."""
+        return torch.full_like(outputs, -1.0 / sigma**2)
+
+    def next_sigma(self, residuals: int, weights: int, rss: float, linear: float, quadratic: float) -> float:
+        """Where sigma would go if it were optimised now.
+
+        Parameters
+        ----------
+        residuals
+            N*d, with d the dimension of one response.
+        weights
+            Number of weights under priors that scale with sigma.
+        rss
+            The residual sum of squares of the whole data set, or N/n times that of a batch.
+        linear
+            The priors' part in B of the equation for sigma, such as sum kappa0*|beta|.
+        quadratic
+            The priors' part in C, such as sum kappa1*beta^2.
+        """
+        return sigma_root(residuals + weights + self.nu, linear, rss + quadratic + self.nu * self.lambda_)
+
+
+def sigma_root(a: float, b: float, c: float) -> float:
+    """Positive root of ``a s^2 - b s - c = 0`` for a, c > 0 and b >= 0.
+
+    Examples
+    --------
+    >>> sigma_root(1.0, 1.0, 2.0)
+    2.0
+    """
+    return (b + math.sqrt(b * b + 4.0 * a * c)) / (2.0 * a)

@@ -1,0 +1,7 @@
+"""Priors: one file each. A new one derives from `Prior` and needs no change anywhere else."""
+
+from sparse_langevin.sampling.priors.base import NativePrior, Prior, as_prior
+from sparse_langevin.sampling.priors.gaussian import GaussianPrior
+from sparse_langevin.sampling.priors.spike_slab import SpikeSlab
+
+__all__ = ["GaussianPrior", "NativePrior", "Prior", "SpikeSlab", "as_prior"]

@@ -1,0 +1,201 @@
+r"""The spike and slab: a mixture of a Laplace and a Gaussian density, whose latent variables are learned.
+
+    beta | gamma ~ (1 - gamma) Laplace(0, sigma*v0) + gamma N(0, sigma^2*v1),
+    gamma ~ Bernoulli(delta),   delta ~ Beta(a, b), one delta per layer.
+
+The chain never sees gamma; it sees expectations, tracked by stochastic approximation with step omega:
+
+    r     = P(gamma = 1 | beta)                      from the weights just sampled, see `mixture.log_odds`
+    rho   = (1 - omega) rho + omega r                estimates E[gamma]
+    s     = (1 - omega) s + omega rho                the same average once more, so that
+    kappa0 = (1 - s)/v0,  kappa1 = s/v1              are the paper's two vectors, kept in one
+    delta = (1 - omega) delta + omega * target       `SpikeSlab.delta_target`
+
+and the drift is -(kappa0*sign(beta)/sigma + kappa1*beta/sigma^2). The weights' part in the equation for sigma is
+B = sum kappa0*|beta| and C = sum kappa1*beta^2.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sparse_langevin.sampling.priors.base import NativePrior, Numbers, Prior, Scalars, Vectors
+
+COLLAPSE_STEP = 10_000  # weights may need long to leave the spike
+
+
+class _Numbers(NamedTuple):
+    """What one step needs, see `SpikeSlab.numbers`."""
+
+    spike: float
+    """1/(v0*sigma)"""
+    slab: float
+    """1/(v1*sigma^2)"""
+    log_odds: float
+    """of inclusion of a weight at zero"""
+
+
+@dataclass(frozen=True)
+class SpikeSlab(Prior):
+    r"""Laplace spike and Gaussian slab, with the inclusion probabilities learned.
+
+    Parameters
+    ----------
+    v0
+        Scale of the spike: Laplace(0, sigma*v0).
+    v1
+        Variance factor of the slab: N(0, sigma^2*v1).
+    a
+        First parameter of the prior delta ~ Beta(a, b).
+    b
+        Second parameter of that prior. ``None`` takes the layer's number of weights, as the paper does.
+    delta
+        Inclusion probability to start from; rho and s start there too.
+    delta_update
+        ``"mean"`` (default) moves delta towards its posterior mean (sum rho + a)/(a + b + p). ``"mode"`` is the
+        paper's (sum rho + a - 1)/(a + b + p - 2), which runs to zero with a = 1 and takes every weight with it.
+        ``"fixed"`` keeps delta.
+    """
+
+    v0: float = 0.1
+    v1: float = 10.0
+    a: float = 1.0
+    b: float | None = None
+    delta: float = 0.5
+    delta_update: Literal["mean", "mode", "fixed"] = "mean"
+
+    vectors: ClassVar = ("rho", "s")
+    scales_with_sigma: ClassVar = True
+
+    def __post_init__(self) -> None:
+        for name in ("v0", "v1", "a", "b"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"SpikeSlab.{name} must be a positive number, got {value!r}")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"SpikeSlab.delta must lie strictly between 0 and 1, got {self.delta!r}")
+        if self.delta_update not in ("mean", "mode", "fixed"):
+            raise ValueError(f"SpikeSlab.delta_update must be 'mean', 'mode' or 'fixed', got {self.delta_update!r}")
+
+    def scalars(self) -> tuple[str, ...]:
+        """The layer's inclusion probability."""
+        return ("delta",)
+
+    def initial(self) -> dict[str, float]:
+        """Everything starts at ``delta``."""
+        return dict.fromkeys(("rho", "s", "delta"), self.delta)
+
+    @property
+    def log_ratio_at_zero(self) -> float:
+        """Equals log N(0; 0, sigma^2 v1) - log Laplace(0; 0, sigma v0); sigma cancels."""
+        return math.log(2.0 * self.v0) - 0.5 * math.log(2.0 * math.pi * self.v1)
+
+    def log_odds_at_zero(self, delta: float) -> float:
+        """Log-odds of inclusion of a weight at zero; finite for any delta in [0, 1]."""
+        tiny = 1e-300
+        return self.log_ratio_at_zero + math.log(max(delta, tiny)) - math.log(max(1.0 - delta, tiny))
+
+    def numbers(self, sigma: float, scalars: Scalars) -> Numbers:
+        """Factors of the spike's and the slab's gradient, and the log-odds of a weight at zero."""
+        log_odds = self.log_odds_at_zero(scalars["delta"])
+        return _Numbers(1.0 / (self.v0 * sigma), 1.0 / (self.v1 * (sigma * sigma)), log_odds)
+
+    def add_gradient(self, grad: Tensor, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
+        """Add kappa0*sign(beta)/sigma + kappa1*beta/sigma^2."""
+        spike, slab, _ = numbers
+        _, s = vectors
+        pull = (1.0 - s).mul_(spike).mul_(beta.sign())
+        return grad.add_(pull.add_((s * beta).mul_(slab)))
+
+    def curvature(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
+        """That of the slab; the Laplace part has none away from zero."""
+        return vectors[1] * numbers[1]
+
+    def inclusion(self, beta: Tensor, numbers: Numbers) -> Tensor:
+        """P(gamma = 1 | beta) through log-odds; the quotient of densities would underflow to 0/0."""
+        spike, slab, log_odds_at_zero = numbers
+        log_odds = beta.abs().mul_(spike).add_(log_odds_at_zero)
+        return torch.sigmoid_(log_odds.add_(beta.square().mul_(-0.5 * slab)))
+
+    def update(
+        self, beta: Tensor, vectors: Vectors, numbers: Numbers, omega: float
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Stochastic approximation of rho and s; sum rho, sum kappa0*|beta| and sum kappa1*beta^2."""
+        rho, s = vectors
+        rho.mul_(1.0 - omega).add_(self.inclusion(beta, numbers) * omega)
+        s.mul_(1.0 - omega).add_(rho * omega)
+        return rho.sum(), torch.dot(1.0 - s, beta.abs()) / self.v0, torch.dot(s, beta.square()) / self.v1
+
+    @property
+    def divisors(self) -> tuple[float, float, float]:
+        """kappa0 and kappa1 are divided by v0 and v1 after they are summed up."""
+        return 1.0, self.v0, self.v1
+
+    def delta_target(self, sum_rho: float, size: int, delta: float) -> float:
+        """Where delta would go if it were optimised now."""
+        b = float(size) if self.b is None else self.b
+        if self.delta_update == "fixed":
+            return delta
+        if self.delta_update == "mean":
+            return (sum_rho + self.a) / (self.a + b + size)
+        return (sum_rho + self.a - 1.0) / (self.a + b + size - 2.0)
+
+    def next_scalars(self, scalars: Scalars, included: float, size: int, omega: float) -> dict[str, float]:
+        """Stochastic approximation of delta."""
+        delta = scalars["delta"]
+        return {"delta": (1.0 - omega) * delta + omega * self.delta_target(included, size, delta)}
+
+    def warning(self) -> str | None:
+        """Whether the slab has the higher density at zero."""
+        if self.log_ratio_at_zero <= 0:
+            return None
+        return (
+            f"v0 = {self.v0:g}, v1 = {self.v1:g} make the slab the narrower component at zero, so rho is not an "
+            "inclusion probability: zeros get a high rho and strong effects a low one. v0 is the spike: use a small v0 "
+            "and a large v1, such as v0=0.1, v1=10."
+        )
+
+    def trouble(self, step: int, included: float) -> str | None:
+        """Whether less than half a weight of the layer is expected in the slab: the prior has taken them all."""
+        if step != COLLAPSE_STEP or included >= 0.5:
+            return None
+        return (
+            f"every weight is in the spike after {step} steps (expected number in the slab {included:.2g}). If "
+            "something should be selected there, use a smaller v0, standardise the inputs, or start in the slab: "
+            "SpikeSlab(delta=0.99, b=1.0)."
+        )
+
+    def native(self) -> NativePrior:
+        """The same for one weight."""
+        return _native()
+
+
+@functools.cache
+def _native() -> NativePrior:
+    from sparse_langevin.runtime.jit import reassociated  # numba is slow to import, and may be missing
+    from sparse_langevin.runtime.native_math import real, sigmoid, sign
+
+    @reassociated
+    def gradient(beta: Any, state: Any, numbers: Any) -> Any:
+        spike, slab, _ = numbers
+        s = state[1]
+        return (real(s, 1.0) - s) * spike * sign(beta) + s * beta * slab
+
+    @reassociated
+    def curvature(beta: Any, state: Any, numbers: Any) -> Any:
+        return state[1] * numbers[1]
+
+    @reassociated
+    def update(beta: Any, state: Any, numbers: Any, omega: Any, old: Any) -> Any:
+        spike, slab, log_odds = numbers
+        rho, s = state
+        size, square = abs(beta), beta * beta
+        rho = old * rho + omega * sigmoid(size * spike + log_odds - real(slab, 0.5) * slab * square)
+        s = old * s + omega * rho
+        return (rho, s), (rho, (real(s, 1.0) - s) * size, s * square)
+
+    return NativePrior(gradient, curvature, update)

@@ -1,0 +1,6 @@
+"""Pruning: when and what to set to zero."""
+
+from sparse_langevin.sampling.pruning.criteria import Criterion, Inclusion, Magnitude
+from sparse_langevin.sampling.pruning.plan import Layer, Pruning, lowest, prune
+
+__all__ = ["Criterion", "Inclusion", "Layer", "Magnitude", "Pruning", "lowest", "prune"]
