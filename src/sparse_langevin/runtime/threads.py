@@ -46,4 +46,5 @@ def _forget() -> None:
     _pool, _size = None, 0
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forget)
