@@ -7,6 +7,7 @@ from scipy import stats
 
 from sparse_langevin.posterior.calibration import Calibration
 from sparse_langevin.posterior.diagnostics import Array, Traces, autocorrelation
+from sparse_langevin.runtime.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,11 +77,10 @@ def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
 
 
 def _figure(rows: int, columns: int, *, height: float) -> tuple["Figure", Any]:
-    from matplotlib.figure import Figure  # slow to import, and no global state of pyplot is touched
-
     if not rows:
         raise ValueError("there is nothing to draw: give at least one trace")
-    figure = Figure(figsize=(9.0, height), layout="constrained")
+    # Not pyplot, whose global state belongs to the user.
+    figure = require("a figure", "plot", "matplotlib.figure").Figure(figsize=(9.0, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-import jinja2
+from sparse_langevin.runtime.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,6 +67,7 @@ class Section:
 
 def render(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
     """Return the page."""
+    jinja2 = require("a report", "surrogates", "jinja2")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sparse_langevin.reports"),
         autoescape=True,
@@ -74,7 +75,8 @@ def render(title: str, lead: str, sections: Sequence[Section], footer: str = "")
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html").render(title=title, lead=lead, sections=sections, footer=footer)
+    template = environment.get_template("report.html")
+    return str(template.render(title=title, lead=lead, sections=sections, footer=footer))
 
 
 def png(figure: "Figure", dpi: int = DPI) -> bytes:
