@@ -6,6 +6,7 @@ from typing import Any
 
 SURROGATES = ("h5py", "jinja2", "matplotlib", "PIL", "pydantic", "qdldl", "typer")  # as in pyproject.toml
 
+
 class MissingExtraError(ImportError):
     """A part of the library needs a package that is not installed; the message has the command that installs it."""
 
