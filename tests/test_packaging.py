@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -14,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import sparse_langevin
+from sparse_langevin import deploy, posterior
 from sparse_langevin.runtime.extras import SURROGATES
 
 ROOT = Path(__file__).parents[1]
@@ -103,6 +107,20 @@ def link(name, site):
     home = distribution(name)
     for top in {Path(file).parts[0] for file in home.files} - {"..", "__pycache__"}:
         (site / top).symlink_to(home.locate_file(top))
+
+
+def test_every_page_is_in_the_menu():
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_api_page_has_every_public_name_at_its_place():
+    listed = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    for package in (sparse_langevin, deploy, posterior):
+        names = {f"{package.__name__}.{name}" for name in package.__all__} - {"sparse_langevin.PosteriorBank"}
+        assert names <= set(listed), f"docs/api.md lacks {sorted(names - set(listed))}"
+    for name in listed:
+        pkgutil.resolve_name(name)
 
 
 def test_threads_where_there_is_no_fork():
