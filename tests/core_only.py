@@ -18,7 +18,6 @@ from torch import nn
 
 import sparse_langevin
 from sparse_langevin.deploy import export_onnx
-from sparse_langevin.linear import estimators
 from sparse_langevin.posterior import diagnostics, figures
 from sparse_langevin.runtime.extras import MissingExtraError
 
@@ -46,8 +45,9 @@ def main(readme):
     assert network["prediction"].mean.shape == (500, 1) and network["inclusion"].shape == (64, 20)
     assert list(regression["regressor"].get_support(indices=True)) == [3, 7]
     # The classifier's example takes half a minute to compile; it imports nothing that the regressor's does not.
-    runner = doctest.DocTestRunner()
-    for example in doctest.DocTestFinder(recurse=False).find(estimators.SparseBayesRegressor, globs=vars(estimators)):
+    regressor, runner = sparse_langevin.SparseBayesRegressor, doctest.DocTestRunner()
+    names = vars(sys.modules[regressor.__module__])
+    for example in doctest.DocTestFinder(recurse=False).find(regressor, globs=names):
         runner.run(example)
     assert runner.tries and not runner.failures
 

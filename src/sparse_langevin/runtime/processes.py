@@ -1,4 +1,4 @@
-"""Work in several processes at a time, each of which saves its state when it is asked to stop."""
+"""Work in several processes at a time, each of which saves itself when it is asked to stop."""
 
 import multiprocessing
 import sys
@@ -22,21 +22,20 @@ def run_in_processes(
     tick: Callable[[list[str]], None] = lambda running: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Run named jobs in their order, several at a time; if some fail, raise after all others have run.
+    """Run named jobs, so many at a time, in their order; raise at the end if some failed, after all others have run.
 
     Parameters
     ----------
     jobs
         A function and its arguments for each name; both must be picklable.
     workers
-        How many jobs run at a time.
+        Jobs at a time.
     done
-        Called with the name of each job that has finished.
+        Called with the name of a job that has come to its end.
     tick
-        Called several times a second with the names of the running jobs.
+        Called several times a second with the names of the jobs at work.
     stop
-        Called as often. When it returns True, the running jobs are asked to end (SIGTERM; on Windows they are killed),
-        and the function returns once they have ended.
+        Asked as often; true asks the jobs at work to end (SIGTERM), waits for them, and returns.
     """
     context = multiprocessing.get_context("spawn")  # a fork of a process that has used torch's threads can hang
     waiting, failures = list(jobs), list[str]()
@@ -70,7 +69,7 @@ def run_in_processes(
 
 
 def _work(target: Callable[..., None], arguments: tuple[object, ...], words: Connection) -> None:
-    """Run a job in its process, and tell the parent what went wrong."""
+    """Run a job in its process; tell the parent what went wrong."""
     try:
         target(*arguments)
     except Exception as error:
