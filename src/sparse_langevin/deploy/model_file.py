@@ -1,9 +1,8 @@
 """A model in a folder, as small as its zeros allow, with checksums and without pickle.
 
-The folder holds ``weights-HASH.safetensors`` with the arrays that `encoding` makes of the tensors, and
-``manifest.json``, which says what they mean and holds the SHA-256 of both files and whatever the caller wants to add.
-The weights are written first, under a name of their own, and the manifest last: after a crash, the folder has the old
-model, the new one, or none.
+The folder has ``weights-HASH.safetensors``, the arrays that `encoding` makes of the tensors, and ``manifest.json``,
+with what they mean, the SHA-256 of both, and whatever the caller wants to add. The container is written first, under a
+name of its own, and the manifest last: after a crash there is the old model, the new one, or none.
 """
 
 import json
@@ -136,7 +135,7 @@ def load(folder: Path, model: nn.Module) -> nn.Module:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read and verify the manifest of a folder, without reading the weights."""
+    """Read and verify the manifest of a folder; the weights are not looked at."""
     folder = Path(folder)
     try:
         body = json.loads((folder / MANIFEST).read_bytes())

@@ -164,7 +164,7 @@ def pack(facts: Mapping[str, Any], values: Values) -> bytes:
     """The bytes of a file that holds one array and some facts about it."""
     known = {"format": FORMAT, **facts, "kind": values.dtype.name, "count": values.size}
     crc = zlib.crc32(np.ascontiguousarray(values).data, zlib.crc32(_canonical(known)))
-    # A single entry, because safetensors writes several in no particular order, and files are to be reproducible.
+    # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
     content: bytes = save({"values": values}, metadata={"about": json.dumps(known | {"crc32": crc})})
     return content
 

@@ -3,7 +3,7 @@
 sample-CCC-SSSSSSSSS.safetensors   one sample, of chain C and step S
 base-CCC-SSSSSSSSS.safetensors     the sample of chain C that its others are stored as differences to
 mask-DIGEST.safetensors            names, shapes, and which parameters are not zero; shared by samples
-thinning.safetensors               steps between samples, once the bank has outgrown its budget
+thinning.safetensors               how far apart samples are since the bank outgrew its budget
 """
 
 import mmap
@@ -128,7 +128,7 @@ class FolderStore:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write or replace a file as a whole; if the disk is full, the others stay as they were."""
+        """Write or replace a file as a whole; a full disk leaves the others as they were."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             write_atomically(self.folder / name, data)
