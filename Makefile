@@ -5,7 +5,7 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 BENCH := .venv/.bench
 
-.PHONY: install test lint demo examples bench mutants docs clean
+.PHONY: install test wheel-test lint demo examples bench mutants docs clean
 
 install: $(DEV)
 
@@ -26,6 +26,13 @@ $(BENCH): $(DEV)
 
 test: $(DEV)  ## the whole test suite; three processes keep two cores busy, as some tests wait
 	$(BIN)/python -m pytest -q -n 3 --dist worksteal
+
+wheel-test: $(DEV)  ## installs the wheel without extras into an environment of its own, and uses it there
+	$(PYTHON) -m venv --clear build/wheel-test
+	$(BIN)/python -m hatchling build -t wheel -d build/wheel-test
+	build/wheel-test/bin/pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel-test/*.whl
+	cd build/wheel-test && OMP_NUM_THREADS=1 bin/python -I ../../tests/core_only.py ../../README.md
+	rm -r build/wheel-test
 
 lint: $(DEV)  ## style and strict types
 	$(BIN)/ruff check .

@@ -21,7 +21,7 @@ TITLES = {
 FIGURES = {"update": "bench-update.png", "linear": "bench-linear.png", "darcy": "bench-darcy.png"}
 NOTES = {
     "training": "Memory that glibc gives back after each step has to be taken anew, page by page. The library makes it "
-    "keep its memory when it is imported, which helps everybody in the process; `SPARSE_LANGEVIN_KEEP_MEMORY=0` "
+    "keep its memory when a run begins, which helps everybody in the process; `SPARSE_LANGEVIN_KEEP_MEMORY=0` "
     "prevents that.",
     "linear": "In the race, 400 * seconds / (effective sample size) of a run after warm-up and compilation, for the "
     "effect with fewer effective draws. The Gibbs samplers have the prior of ours; in ours the noise level and the "

@@ -26,6 +26,7 @@ LAYERS = [
     {"surrogates"},
     {"studies"},
     {"cli"},
+    {"__main__"},
 ]
 OLD_NAMES = {"darcy"}  # kept for a release
 

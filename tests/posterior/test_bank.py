@@ -243,7 +243,7 @@ def test_all_chains_are_thinned_alike(tmp_path):
 
 
 def test_a_budget_below_one_sample(tmp_path):
-    with pytest.raises(ValueError, match=r"a budget of 500 bytes holds not one sample: give at least \d+"):
+    with pytest.raises(ValueError, match=r"a budget of 500 bytes is too small for one sample: give at least \d+"):
         run(PosteriorBank(thin=5, folder=tmp_path, budget=500))
 
 

@@ -1,4 +1,4 @@
-"""Deployment: sparse model files, sparse inference, ONNX."""
+"""Deployment: files of sparse models, sparse inference, and ONNX."""
 
 from sparse_langevin.deploy.model_file import Exported, Manifest, ModelFileError, export, load, read_manifest
 from sparse_langevin.deploy.onnx_file import export_onnx

@@ -1,22 +1,22 @@
-"""Tensors as arrays of bytes, smaller where there are zeros.
+"""Tensors as arrays of bytes, which take less space the more zeros there are.
 
-An encoding says where the nonzeros of a weight are; of those that can, the smallest is taken:
+An encoding says where the nonzeros of a weight are. The smallest one that fits the weight is taken:
 
-    dense     everywhere: all numbers are stored
-    bitmap    one bit for each weight
-    indices   a column of 16 bits for each nonzero, and their number in each row
+    dense     all numbers are stored, zeros too
+    bitmap    one bit for each number says whether it is stored
+    indices   16 bits for the column of each nonzero, and the number of nonzeros in each row
 
-and a form says how numbers of float32 are stored:
+A form says how float32 numbers are stored:
 
-    packed    exactly. The 8 bits of the exponents, of which few values are common, are Huffman-coded; sign and mantissa
-              are 24 bits as they are
-    short     the same with the mantissa rounded to 15 bits, 16 with the sign: off by at most 1/65536 of themselves
-    float32   exactly, 4 bytes each
-    float16, bfloat16   rounded, 2 bytes each
+    packed    exactly: the 8 bits of the exponent are Huffman-coded, because few of their values are common; the 24
+              bits of sign and mantissa are stored as they are
+    short     the same with the mantissa rounded to 15 bits, a relative error of at most 1/65536
+    float32   exactly, in 4 bytes each
+    float16, bfloat16   rounded, in 2 bytes each
 
-A weight is a parameter in float32 with at least two dimensions; its rows are its first dimension. Any other tensor is
-stored as it is. Everything comes back bit for bit, apart from -0.0 in a sparse weight, which is a zero: masks that are
-multiplied leave many of them.
+A weight is a float32 parameter with at least two dimensions; its rows are its first dimension. Any other tensor is
+stored as it is. In an exact form everything comes back bit for bit, except that -0.0 in a sparse weight comes back as
+0.0; multiplying by a mask leaves many of them.
 """
 
 import zlib
@@ -31,7 +31,7 @@ from torch import Tensor
 Values = Literal["packed", "short", "float32", "float16", "bfloat16"]
 Encoding = Literal["dense", "bitmap", "indices"]
 
-MAX_COLUMNS = 2**16 - 1  # the number of nonzeros of a row has 16 bits, too
+MAX_COLUMNS = 2**16 - 1  # the number of nonzeros in a row also has 16 bits
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Layer:
     dtype: str
     encoding: Encoding
     values: str
-    """a form of `Values`, or "plain" for a tensor that is no weight"""
+    """A form of `Values`, or "plain" for a tensor that is not a weight."""
     nonzeros: int
 
 
 def encode(name: str, tensor: Tensor, *, weight: bool, values: Values) -> tuple[Layer, dict[str, Tensor]]:
-    """What the manifest says of a tensor, and the arrays to store, by name."""
+    """Return the manifest's entry for a tensor, and the arrays to store, by name."""
     shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
     tensor = tensor.detach().cpu().contiguous()
     if not weight or tensor.dtype != torch.float32 or tensor.dim() < 2:
@@ -68,7 +68,7 @@ def encode(name: str, tensor: Tensor, *, weight: bool, values: Values) -> tuple[
 
 
 def decode(name: str, layer: Layer, arrays: Mapping[str, Tensor]) -> Tensor:
-    """The tensor of `encode`; a ValueError or KeyError if the arrays are not those of the layer."""
+    """Return the tensor that `encode` was given; ValueError or KeyError if the arrays are not those of the layer."""
     if layer.values == "plain":
         tensor = arrays[name]
         if tuple(tensor.shape) != layer.shape or str(tensor.dtype) != f"torch.{layer.dtype}":
@@ -101,7 +101,7 @@ def _places(name: str, layer: Layer, parts: Mapping[str, Tensor], size: int) -> 
 
 
 def _smallest(rows: int, columns: int, nonzeros: int, width: int) -> Encoding:
-    """The encoding with the fewest bytes; packed numbers are counted as if they were not."""
+    """The encoding with the fewest bytes; packed numbers are counted with their unpacked size."""
     sizes: dict[Encoding, int] = {"dense": rows * columns * width}
     sizes["bitmap"] = nonzeros * width + -(-rows * columns // 8)
     if columns <= MAX_COLUMNS:
@@ -114,7 +114,7 @@ def _store(name: str, numbers: Tensor, values: Values) -> dict[str, Tensor]:
     if values in _BYTES:
         bits, width = numbers.numpy().view(np.uint32), _BYTES[values]
         if values == "short":
-            # To the nearest, and to an even one between two; what is not finite keeps its highest bits.
+            # Rounded to nearest, ties to even; numbers that are not finite keep their highest bits.
             rounded = bits + np.uint32(0x7F) + (bits >> 8 & 1)
             bits = np.where(numbers.isfinite().numpy(), rounded, bits)
             _require_finite(name, numbers, torch.from_numpy(bits.view(np.float32)), values)
@@ -160,6 +160,6 @@ def _restore(name: str, parts: Mapping[str, Tensor], count: int, values: str) ->
     return torch.from_numpy(result.view(np.float32))
 
 
-_BYTES = {"packed": 3, "short": 2}  # of sign and mantissa
+_BYTES = {"packed": 3, "short": 2}  # for sign and mantissa
 _PARTS: dict[str, tuple[str, ...]] = {"dense": (), "bitmap": ("bitmap",), "indices": ("columns", "counts")}
 _PARTS |= {form: ("exponents", "rest") if form in _BYTES else ("numbers",) for form in get_args(Values)}

@@ -1,4 +1,4 @@
-"""A model in a folder: as small as its zeros allow, verified, without pickle.
+"""A model in a folder, as small as its zeros allow, with checksums and without pickle.
 
 The folder has ``weights-HASH.safetensors``, the arrays that `encoding` makes of the tensors, and ``manifest.json``,
 with what they mean, the SHA-256 of both, and whatever the caller wants to add. The container is written first, under a
@@ -39,16 +39,16 @@ class Exported:
 
     folder: Path
     size: int
-    """bytes of the two files"""
+    """Bytes of the two files."""
     dense_size: int
-    """bytes of the same tensors, stored as they are"""
+    """Bytes of the same tensors, stored as they are."""
     output_change: float | None
-    """largest absolute change of the output for the example; None without one"""
+    """Largest absolute change of the output for the example; None if no example was given."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder says of its model."""
+    """What a folder says about its model."""
 
     layers: dict[str, Layer]
     meta: dict[str, Any]
@@ -77,16 +77,17 @@ def export(
     model
         Any module.
     folder
-        Made if it does not exist. One that holds a model is refused, unless ``overwrite`` is true.
+        Where to write; created if it does not exist. One that already holds a model is refused, unless ``overwrite`` is
+        true.
     values
-        How the weights are stored: ``"packed"`` and ``"float32"`` exactly, ``"short"`` to 1/65536 of themselves,
-        ``"float16"`` and ``"bfloat16"`` rounded to these.
+        How the weights are stored: ``"packed"`` and ``"float32"`` exactly, ``"short"`` with a relative error of at most
+        1/65536, ``"float16"`` and ``"bfloat16"`` rounded to these types.
     overwrite
         Whether a model in the folder may be replaced.
     meta
-        To be kept in the manifest; anything that JSON can hold.
+        Anything that JSON can hold; it is kept in the manifest.
     example
-        An input, to report by how much rounding changes the output.
+        An input with which to measure how much rounding changes the output.
     """
     folder = Path(folder)
     require_new(folder / MANIFEST, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""A model as one ONNX file, with any batch size, checked against torch before it is written.
+"""A model as one ONNX file for any batch size, checked against torch before it is written.
 
 ONNX has no sparse products: zeros are stored and multiplied like other numbers.
 """
@@ -22,7 +22,7 @@ TOLERANCE = 1e-4  # relative to the largest output: far above rounding, far belo
 
 
 def require_onnx() -> Any:
-    """ONNX Runtime, or an error that says how to install what `export_onnx` needs."""
+    """Return ONNX Runtime, or raise an error that says how to install what `export_onnx` needs."""
     return require("export to ONNX", "deploy", "onnxruntime", "onnx", "onnxscript")
 
 
@@ -34,13 +34,13 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: boo
     Parameters
     ----------
     model
-        Takes one tensor and gives one. It is exported in eval mode.
+        Takes one tensor and returns one. It is exported in eval mode.
     example
         An input with at least two samples; the first dimension is the batch and may have any size in the file.
     path
-        The file.
+        The file to write.
     overwrite
-        Whether a file that exists may be replaced.
+        Whether an existing file may be replaced.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def _convert(model: nn.Module, example: Tensor) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's warnings about its own code, and about packages that the model does not use."""
+    """Silence torch's warnings about its own code and about packages that the model does not use."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

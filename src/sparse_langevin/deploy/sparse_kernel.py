@@ -1,13 +1,13 @@
 """The product of a batch and a sparse matrix, as machine code.
 
-The matrix has its nonzeros row by row: ``values``, and ``columns`` of 16 bits where they fit. Row r has the nonzeros
-``cuts[r, p]`` to ``cuts[r, p + 1]`` in panel p, which is `PANEL` columns wide, so that the activations of a panel stay
-in the cache of one core.
+The nonzeros of the matrix are stored row by row: ``values``, and ``columns`` in 16 bits where that is enough. The
+nonzeros ``cuts[r, p]`` to ``cuts[r, p + 1]`` are those of row r in panel p. A panel is `PANEL` columns wide, so that
+its activations stay in the cache of one core.
 
-A single input is gathered: a step takes `GATHER` nonzeros. A batch is packed first: `LANES` samples side by side, so
-that a nonzero is multiplied by neighbours in memory, and the sums of a row stay in registers until its nonzeros are
-used up. Each sum is split into `WAYS` parts, because an addition has to wait for the one before it. The compiler does
-neither on its own, so the two inner loops are written in its language.
+For a single input, each step gathers the activations of `GATHER` nonzeros. A batch is packed first, with `LANES`
+samples side by side, so that a nonzero is multiplied by neighbours in memory and the sums of a row stay in registers
+until its nonzeros are used up. Each sum is split into `WAYS` parts, because an addition has to wait for the one before
+it. The compiler does neither on its own, so the two inner loops are written in LLVM's intermediate language.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from sparse_langevin.runtime.jit import compiled
 
 Array = np.ndarray[Any, Any]
 
-LANES = 16  # samples: with 8 or 64, a batch of 64 took longer
+LANES = 16  # samples; with 8 or 64, a batch of 64 took longer
 WAYS = 4
 GATHER = 8  # nonzeros
 TILE = 64  # rows whose sums and nonzeros stay in the cache while all samples pass by
@@ -34,7 +34,7 @@ FUSED = ("contract",)  # a multiplication and an addition may be one instruction
 
 @compiled
 def pack(x: Array, packed: Array, low: int, high: int) -> None:
-    """Copy the columns ``low`` to ``high`` of (batch, features) to (blocks, features, LANES); past the batch, zeros."""
+    """Copy columns ``low`` to ``high`` of (batch, features) to (blocks, features, LANES), padded with zeros."""
     batch = len(x)
     for block in range(len(packed)):
         first = block * LANES
@@ -52,7 +52,7 @@ def pack(x: Array, packed: Array, low: int, high: int) -> None:
 def multiply_packed(
     values: Array, columns: Array, cuts: Array, bias: Array, packed: Array, out: Array, low: int, high: int
 ) -> None:
-    """Columns ``low`` to ``high`` of out (batch, rows) = x W' + bias, for x as `pack` leaves it."""
+    """Compute columns ``low`` to ``high`` of out (batch, rows) = x W' + bias, for x as `pack` arranges it."""
     sums = np.empty((len(packed), TILE, LANES), np.float32)
     for top in range(low, high, TILE):
         rows = min(TILE, high - top)
@@ -72,7 +72,7 @@ def multiply_packed(
 def multiply_single(
     values: Array, columns: Array, cuts: Array, bias: Array, x: Array, out: Array, low: int, high: int
 ) -> None:
-    """Entries ``low`` to ``high`` of out = W x + bias, for one x."""
+    """Compute entries ``low`` to ``high`` of out = W x + bias, for a single x."""
     last = cuts.shape[1] - 1
     for row in range(low, high):
         out[row] = bias[row] + _dot_row(values, columns, cuts[row, 0], cuts[row, last], x)
@@ -123,7 +123,7 @@ def _dot_row_code(context: Any, builder: Any, signature: Any, arguments: Any) ->
 def _loop(
     builder: Any, start: Any, stop: Any, size: int, totals: Sequence[Any], step: Callable[[Any, Any], Any]
 ) -> tuple[Any, list[Any]]:
-    """Steps of ``size`` indices, one for each total in turn, while all of them fit; where it ended, and the totals."""
+    """Take steps of ``size`` indices, one for each total, while all fit; return where they end, and the totals."""
     before = builder.block
     head, body, after = (builder.append_basic_block() for _ in range(3))
     builder.branch(head)
@@ -150,7 +150,7 @@ def _column(builder: Any, columns: Any, j: Any) -> Any:
 
 
 def _vector(builder: Any, pointer: Any, place: Any, kind: Any) -> Any:
-    """The numbers from ``place`` on; they need not be aligned."""
+    """Load the numbers from ``place`` on, which need not be aligned."""
     return builder.load(builder.bitcast(builder.gep(pointer, [place]), kind.as_pointer()), align=4)
 
 

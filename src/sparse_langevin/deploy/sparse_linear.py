@@ -1,7 +1,8 @@
 """Linear layers that skip their zeros: inference on the CPU.
 
-`sparsify` replaces the linear layers of a model that are sparse and large enough to gain by it, and leaves everything
-else as it is: convolutions, other devices and precisions, and everything where Numba is missing.
+`sparsify` replaces those linear layers of a model that are sparse and large enough to become faster. It leaves
+everything else as it is: convolutions, layers on other devices or in other precisions, and all layers if Numba cannot
+be imported.
 """
 
 import copy
@@ -17,11 +18,11 @@ from torch import Tensor, nn
 from sparse_langevin.runtime import threads
 from sparse_langevin.sampling.kernels.engines import pieces
 
-# Share of zeros from which a layer of so many weights gains, at batch 1 to 64 (python -m benchmarks --only deploy):
-# where the dense weights do not stay in the cache, and where they do.
+# For each number of weights, the share of zeros from which a layer becomes faster at batch sizes from 1 to 64
+# (python -m benchmarks --only deploy): where the dense weights do not stay in the cache, and where they do.
 MIN_ZEROS = ((3_000_000, 0.65), (500_000, 0.8))
-SMALL = 300_000  # nonzeros to visit, some 0.2 ms; fewer are not worth waking a thread for
-FEW = 2  # samples that are quicker one by one than packed
+SMALL = 300_000  # nonzeros to visit, about 0.2 ms; for fewer it is not worth waking a thread
+FEW = 2  # so many samples are faster one by one than packed
 
 logger = logging.getLogger("sparse_langevin")
 
@@ -29,14 +30,14 @@ logger = logging.getLogger("sparse_langevin")
 class SparseLinear(nn.Module):
     """A linear layer that keeps and multiplies only its nonzero weights, on as many threads as torch uses.
 
-    The result equals that of the dense layer to rounding, and does not depend on the number of threads; but zero times
-    infinity is left out, where the dense layer makes it NaN. There are no gradients. The nonzeros are in float32, with
-    columns of 16 bits where there are at most 65,536.
+    The result equals that of the dense layer up to rounding, and does not depend on the number of threads. One thing
+    differs: where the dense layer multiplies zero by infinity and gets NaN, this one skips the product. There are no
+    gradients. The nonzeros are stored in float32, and their columns in 16 bits if there are at most 65,536 columns.
 
     Parameters
     ----------
     linear
-        The layer to take over, in float32 on the CPU.
+        The layer to replace, in float32 on the CPU.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class SparseLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The dense weights, made anew; for code that looks at a layer's weights instead of calling it."""
+        """The dense weights, computed at each access; for code that reads a layer's weights instead of calling it."""
         rows = torch.arange(self.out_features).repeat_interleave(self.cuts[:, -1] - self.cuts[:, 0])
         dense = self.values.new_zeros(self.out_features, self.in_features)
         dense[rows, self.columns.long()] = self.values
@@ -102,7 +103,7 @@ class SparseLinear(nn.Module):
                 _in_pieces(task, self.out_features, len(self.values))
         else:
             blocks = math.ceil(len(flat) / kernel.LANES)
-            # Memory of torch begins at a cache line, that of NumPy does not: a quarter of the time.
+            # Memory of torch begins at a cache line, that of NumPy does not; this saves a quarter of the time.
             packed = flat.new_empty(blocks, self.in_features, kernel.LANES).numpy()
             _in_pieces(functools.partial(kernel.pack, flat.numpy(), packed), self.in_features, packed.size)
             task = functools.partial(kernel.multiply_packed, *matrix, packed, out.numpy())
@@ -133,7 +134,8 @@ def sparsify(model: nn.Module, *, min_zeros: float | None = None) -> nn.Module:
     model
         Any module.
     min_zeros
-        Share of zeros from which a layer is replaced, whatever its size; by default as measured, see `MIN_ZEROS`.
+        Share of zeros from which a layer is replaced, whatever its size. The default depends on the size and was
+        measured, see `MIN_ZEROS`.
     """
     if min_zeros is not None and not 0.0 <= min_zeros <= 1.0:
         raise ValueError(f"min_zeros must be a share in [0, 1], got {min_zeros!r}")
@@ -152,14 +154,14 @@ def sparsify(model: nn.Module, *, min_zeros: float | None = None) -> nn.Module:
 
 
 def require_dense(model: nn.Module) -> None:
-    """Refuse a model that `sparsify` has made: only this process knows its layers."""
+    """Refuse a model that `sparsify` has made, because its layers cannot be stored."""
     for name, layer in model.named_modules():
         if isinstance(layer, SparseLinear):
             raise ValueError(f"{name or 'the model'!r} is a SparseLinear: give the dense model that sparsify was given")
 
 
 def _gains(layer: nn.Module, min_zeros: float | None) -> TypeGuard[nn.Linear]:
-    """Whether a layer is one that `SparseLinear` can stand for, and is worth it."""
+    """Whether `SparseLinear` can replace a layer and would be faster."""
     if type(layer) is not nn.Linear or layer._forward_hooks or layer._forward_pre_hooks:
         return False
     size = layer.weight.numel()
@@ -175,7 +177,7 @@ def _in_pieces(task: Any, length: int, work: int) -> None:
     if count == 1:
         task(0, length)
         return
-    piece = math.ceil(length / (2 * count))  # two for each thread: larger ones use the cache better
+    piece = math.ceil(length / (2 * count))  # two for each thread, because larger pieces use the cache better
     threads.run(deque(functools.partial(task, *ends) for ends in pieces(length, piece)), count)
 
 

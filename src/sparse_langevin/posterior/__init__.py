@@ -1,4 +1,4 @@
-"""The posterior that a chain leaves behind: a bank of samples and what they predict."""
+"""The posterior distribution that a chain has sampled: a bank of samples, and what they predict."""
 
 from typing import TYPE_CHECKING
 

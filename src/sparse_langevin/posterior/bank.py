@@ -1,7 +1,7 @@
-r"""A bank of posterior samples, thinned, weighted by step size, in memory or on disk.
+r"""A bank of posterior samples, thinned and weighted by step size, in memory or on disk.
 
 With decreasing steps the posterior mean of phi is estimated by sum_k eps_k phi(beta_k) / sum_k eps_k; each sample
-therefore carries the step size it was drawn with. Only what is not zero is kept (see `encoding`), in files that are
+therefore carries the step size it was drawn with. Only nonzero values are kept (see `encoding`), in files that are
 written under a temporary name and renamed (see `store`), so a crash loses at most the sample being written.
 """
 
@@ -53,18 +53,20 @@ class PosteriorBank:
     burn_in
         Steps before the first sample is taken.
     cycle
-        For a step size that starts anew every so many steps: ``burn_in`` and ``thin`` then count in each cycle.
+        The number of steps after which the step size starts anew, for schedules with cycles: ``burn_in`` and ``thin``
+        then count within each cycle.
     folder
-        Where to keep the samples; in memory if None. A run with checkpoints needs a folder. Chains of one process may
-        share a folder; processes may not.
+        Where to keep the samples; in memory if None. A run with checkpoints needs a folder. Chains of the same process
+        may share a folder; different processes may not.
     precision
-        ``"float16"`` keeps differences to the chain's first sample in 16 bits, which are off by at most 1/2000 of
-        themselves; ``"full"`` keeps every bit, in twice the space.
+        ``"float16"`` keeps differences to the chain's first sample in 16 bits, with a relative error of at most 1/2000;
+        ``"full"`` keeps every bit, in twice the space.
     budget
-        Bytes that the bank may take. When it would outgrow them, it drops every second sample of every chain and
-        from then on takes half as many; a ``cycle`` must then be a multiple of ``thin``.
+        The most bytes that the bank may take; None for no limit. When it would outgrow them, it drops every second
+        sample of every chain and takes half as many from then on. With a budget, ``cycle`` must be a multiple of
+        ``thin``.
     skip_damaged
-        Go on without samples that cannot be read, with a line in the log, instead of raising.
+        Leave out samples that cannot be read, with a line in the log, instead of raising an error.
 
     Examples
     --------
@@ -106,7 +108,7 @@ class PosteriorBank:
         self._bases: dict[int, Base] = {}
 
     def __repr__(self) -> str:
-        # A run that resumes must have the same; a budget may be set when the disk turns out to be small.
+        # A run that resumes must have the same text; a budget may be added when the disk turns out to be small.
         precision = "" if self.precision == "float16" else f", precision={self.precision!r}"
         cycle = "" if self.cycle is None else f", cycle={self.cycle}"
         return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in}{cycle}{precision})"
@@ -143,7 +145,7 @@ class PosteriorBank:
                 break
             if not len(self):
                 needed = self.nbytes + sum(map(len, files.values()))
-                raise ValueError(f"a budget of {self.budget} bytes holds not one sample: give at least {needed}")
+                raise ValueError(f"a budget of {self.budget} bytes is too small for one sample: give at least {needed}")
             self._drop_every_second()
         for name, data in files.items():
             self._store.write(name, data)
@@ -168,8 +170,8 @@ class PosteriorBank:
     def rewind(self, chain: int, step: int, expected: int) -> None:
         """Forget a chain's samples taken after ``step``; a run that resumes there will take them again.
 
-        ``expected`` is the `count` of that time. If the bank has since dropped every second sample, once or more often,
-        the same share of them must be left.
+        ``expected`` is what `count` was at that step. If the bank has dropped every second sample since then, once or
+        several times, that share of them must be left.
         """
         held = sum(place.step <= step for place in kept(self._store, chain))
         doublings = range((self.spacing // self.thin).bit_length())
@@ -209,7 +211,7 @@ class PosteriorBank:
         return grid is None or grid.has(step)
 
     def _open(self, place: Place, mask: Mask) -> None:
-        """Before a chain's first sample: insist that what the folder has can go together with it."""
+        """Before a chain's first sample, raise unless the folder's samples are of the same run and model."""
         if place.chain in self._opened:
             return
         self._store.sweep()
@@ -231,12 +233,12 @@ class PosteriorBank:
         return not places(self._store.sizes(), "base", chain)
 
     def _encode(self, place: Place, mask: Mask, values: Values, about: dict[str, object]) -> dict[str, bytes]:
-        """The files that are to be written for a sample, in the order in which a crash between them does no harm."""
+        """The files to write for a sample, in an order in which a crash between two of them does no harm."""
         files: dict[str, bytes] = {}
         if not self._store.has(mask_name(mask.digest)):
             files[mask_name(mask.digest)] = mask.encode()
         if self._lacks_base(place.chain):
-            # Also where the bank is thinned: a run that resumes must find the base that it would have had.
+            # Written even if the sample itself is thinned out: a run that resumes must find the same base.
             data = pack({"chain": place.chain, "step": place.step, "mask": mask.digest}, values)
             files[place.name("base")] = data
             self._bases[place.chain] = Base(place.step, values, mask, unpack(data)[0]["crc32"])

@@ -1,4 +1,4 @@
-r"""Whether predictive distributions keep what they promise, and a factor that makes them do so.
+r"""Whether predictive distributions are calibrated, and a factor that makes them so.
 
 For true values y and a forecast F (a `Mixture`) at each of them:
 
@@ -28,7 +28,7 @@ Part = Literal["total", "noise"]
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a set of forecasts did."""
+    """How well a set of forecasts did."""
 
     count: int
     """Number of true values."""
@@ -38,9 +38,9 @@ class Calibration:
     """Mean width of the central interval of each level."""
     crps: float
     nll: float
-    """nan for ensembles, which have no density."""
+    """Mean negative log density; nan for ensembles of points, which have no density."""
     pit: tuple[int, ...]
-    """True values by F(y), in bins of equal width from 0 to 1."""
+    """Number of true values with F(y) in each of the bins of equal width from 0 to 1."""
 
     @property
     def reliability(self) -> tuple[Array, Array]:
@@ -52,7 +52,7 @@ class Calibration:
 def assess(
     forecasts: Iterable[tuple[ArrayLike, Mixture]], *, levels: Sequence[float] = LEVELS, crps: bool = True
 ) -> Calibration:
-    """Compare forecasts with what came true; they are taken one after the other, so they need not fit into memory.
+    """Compare forecasts with the true values. They are taken one by one, so they need not fit into memory together.
 
     Parameters
     ----------
@@ -60,9 +60,10 @@ def assess(
         Pairs of true values and their forecast. One pair will do; for many examples use
         ``((y[rows], mixture) for rows, mixture in predictive.mixtures())``.
     levels
-        Of the central intervals.
+        Levels of the central intervals.
     crps
-        Compute it; for S posterior samples it costs S^2/2 evaluations of the normal distribution per true value.
+        Whether to compute the CRPS; for S posterior samples it costs S^2/2 evaluations of the normal distribution per
+        true value.
 
     Examples
     --------
@@ -126,17 +127,17 @@ class Recalibration:
 def recalibrate(truth: ArrayLike, forecast: Mixture, *, level: float = 0.9, part: Part = "total") -> Recalibration:
     """Find the factor with which central intervals of ``level`` cover that share of held-out data.
 
-    For ``"total"`` the factor is exact: a true value is covered from that factor on with which the interval reaches it,
-    and the wanted one is a quantile of these. For ``"noise"`` it is found by bisection.
+    For ``"total"`` the factor is exact: each true value is covered from some factor on, and the result is a quantile of
+    these factors. For ``"noise"`` it is found by bisection.
 
     Parameters
     ----------
     truth
         True values that took no part in the training, one for each output of the forecast.
     forecast
-        What was predicted; ``Mixture.normal(mean, std)`` if only these are known.
+        What was predicted; ``Mixture.normal(mean, std)`` if only mean and standard deviation are known.
     level
-        Wanted coverage.
+        The coverage that is wanted.
     part
         What to multiply: ``"total"``, the spread around the mean, or ``"noise"``, the sigma of each sample.
     """
@@ -156,7 +157,7 @@ def _factor_of_the_spread(y: Array, forecast: Mixture, level: float) -> float:
     reach = np.where(y < mean, mean - low, high - mean)
     if not (reach > 0).all():
         raise ValueError("some forecasts have no spread, so there is nothing to multiply: use forecasts with noise")
-    # A hair more than the order statistic: the value that sets the factor is to be inside.
+    # Slightly more than the order statistic, so that the value that sets the factor lies inside its interval.
     return float(np.quantile(np.abs(y - mean) / reach, level, method="inverted_cdf")) * (1 + 1e-9)
 
 

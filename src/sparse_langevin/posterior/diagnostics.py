@@ -2,7 +2,7 @@ r"""Whether chains have converged, and how many independent draws they are worth
 
 Draws are an array (chains, draws) or (chains, draws, ...), with one result for each of the trailing indices. The
 definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (Rank-normalization, folding, and
-localization, 2021): chains are split in two, draws replaced by normal scores of their ranks.
+localization, 2021): chains are split in two, and draws are replaced by normal scores of their ranks.
 
     rhat      sqrt(pooled variance / variance within chains); the larger of bulk and folded; near 1 if chains agree
     ess       draws / (1 + 2 sum of autocorrelations), the sum cut by Geyer's rule
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Traces = Mapping[str, ArrayLike]
-AGREE = 1.01  # R-hat and effective draws per chain below which Vehtari et al. trust a chain
+AGREE = 1.01  # Vehtari et al. trust chains with an R-hat below this and more effective draws than DRAWS_PER_CHAIN each
 DISAGREE = 1.1
 DRAWS_PER_CHAIN = 100
-SPREAD = 1e-6  # relative to the size of a number: less than float32 can tell apart
+SPREAD = 1e-6  # relative to the size of a number; float32 resolves 1e-7
 
 
 def rhat(draws: ArrayLike) -> Array:
@@ -60,9 +60,9 @@ def mcse(draws: ArrayLike) -> Array:
 def traces(
     samples: "Iterable[Sample]", quantities: "Mapping[str, Callable[[Sample], float]] | None" = None
 ) -> dict[str, Array]:
-    """Draws (chains, draws) of numbers computed from samples; of sigma alone by default.
+    """Draws (chains, draws) of numbers computed from samples; by default, of sigma alone.
 
-    Chains of different lengths are cut to the last draws of each.
+    If chains have different lengths, the first draws of the longer ones are left out.
     """
     wanted = quantities or {"sigma": lambda sample: sample.sigma}
     rows: dict[int, list[list[float]]] = {}
@@ -76,7 +76,7 @@ def traces(
 
 
 def verdict(traces: Traces) -> list[str]:
-    """What the diagnostics say, in plain words: one line on the whole, then one for each kind of fault."""
+    """What the diagnostics say, in plain words: a line that sums up, then one for each kind of fault."""
     draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
     if not draws:
         raise ValueError("a verdict needs at least one trace, such as {'sigma': array of (chains, draws)}")
@@ -231,7 +231,7 @@ def _ess(chains: Array) -> float:
 
 
 def _autocovariance(chains: Array) -> Array:
-    """Of each chain, divided by its length, for all lags."""
+    """Autocovariance of each chain at all lags, divided by the length of the chain."""
     n = chains.shape[1]
     size = fft.next_fast_len(2 * n)
     spectrum = fft.rfft(chains - chains.mean(1, keepdims=True), size, axis=1)

@@ -1,16 +1,17 @@
-r"""Samples as bytes: only what is not zero, in 16 bits or in full, each file with its checksum.
+r"""Samples as bytes: only the values that are not zero, in 16 bits or in full, each file with its checksum.
 
-Three kinds of file make a bank. A *mask* has the names and shapes of the parameters and one bit for each of them: zero
-or not. A *base* has the non-zero values of a chain's first sample in full. A *sample* has its non-zero values v, in
-full or as
+A bank has three kinds of file. A *mask* holds the names and shapes of the parameters, and one bit for each number in
+them: zero or not. A *base* holds the nonzero values of a chain's first sample in full. A *sample* holds its nonzero
+values v, in full or as
 
-    (v - b) / 2^e  in float16,    b the base, 2^e the power of two that makes best use of the 16 bits.
+    (v - b) / 2^e  in float16,
 
-Such a difference is off by at most 2^-11 of itself. The error is therefore small against the spread of the posterior,
-whatever the size of the weights; rounding v itself would not be, for weights that are known well.
+where b is the base and 2^e the power of two that makes best use of the 16 bits. The relative error of such a difference
+is at most 2^-11. It is therefore small against the spread of the posterior, whatever the size of the weights; the error
+of rounding v itself would not be, for weights that are known well.
 
-A file is a safetensors file with one tensor. Its metadata is one entry of JSON, in which ``crc32`` covers the rest of
-the entry and the tensor's bytes.
+Each file is a safetensors file with one tensor. Its metadata is one JSON entry, whose ``crc32`` covers the rest of the
+entry and the bytes of the tensor.
 """
 
 import json
@@ -60,7 +61,7 @@ class Mask:
     entries: tuple[tuple[str, tuple[int, ...]], ...]
     dtype: str
     bits: bytes
-    """One bit a parameter, the lowest of each byte first."""
+    """One bit for each number, starting with the lowest bit of each byte."""
 
     @classmethod
     def of(cls, flat: FlatParameters, vector: Values) -> "Mask":
@@ -108,7 +109,7 @@ class Mask:
 
     @classmethod
     def decode(cls, data: Buffer, digest: str) -> "Mask":
-        """Read a mask and insist that it is the one of this name."""
+        """Read a mask, and raise if its digest is another one."""
         facts, bits = unpack(data)
         mask = cls(tuple((name, tuple(shape)) for name, shape in facts["entries"]), facts["dtype"], bits.tobytes())
         if mask.digest != digest:
@@ -118,14 +119,14 @@ class Mask:
 
 @dataclass(frozen=True)
 class Base:
-    """A chain's first sample, which its others are stored as differences to."""
+    """A chain's first sample; its other samples are stored as differences to it."""
 
     step: int
     values: Values
-    """Where the mask is not zero."""
+    """The nonzero values, in the order of the mask."""
     mask: Mask
     crc: int
-    """Of the file: samples name it, so that no other base is taken for it."""
+    """Checksum of the file; each sample records it, so that no other base can be mistaken for this one."""
 
     def at(self, mask: Mask) -> Values:
         """The values where another mask is not zero."""
@@ -136,7 +137,7 @@ class Base:
 
 
 def to_half(values: Values, origin: Values) -> tuple[Values, int]:
-    """Differences to the origin in float16, divided by 2 to the power that is returned with them."""
+    """Differences to the origin in float16, divided by a power of two; the exponent is returned with them."""
     difference = values - origin
     largest = float(np.abs(difference).max(initial=0.0))
     exponent = math.frexp(largest)[1] - LARGEST_EXPONENT if largest else 0
@@ -153,14 +154,14 @@ def from_half(values: Values, exponent: int, origin: Values) -> Values:
 
 
 def _scale(values: Values, exponent: int) -> None:
-    """Multiply by a power of two in place; in two steps, as the power itself may be out of range."""
+    """Multiply by a power of two in place, in two steps because the power itself may be out of range."""
     half = exponent // 2
     values *= values.dtype.type(2.0**half)
     values *= values.dtype.type(2.0 ** (exponent - half))
 
 
 def pack(facts: Mapping[str, Any], values: Values) -> bytes:
-    """A file of one array and what is to be known about it."""
+    """The bytes of a file that holds one array and some facts about it."""
     known = {"format": FORMAT, **facts, "kind": values.dtype.name, "count": values.size}
     crc = zlib.crc32(np.ascontiguousarray(values).data, zlib.crc32(_canonical(known)))
     # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
@@ -169,7 +170,7 @@ def pack(facts: Mapping[str, Any], values: Values) -> bytes:
 
 
 def unpack(data: Buffer) -> tuple[dict[str, Any], Values]:
-    """The facts, with ``crc32``, and the array, a view of ``data``; an error in `DAMAGE` if they are not whole."""
+    """Return the facts, with ``crc32``, and the array, a view of ``data``; damaged bytes raise one of `DAMAGE`."""
     facts, start = _header(data)
     crc = facts.pop("crc32")
     kind, count = np.dtype(_KINDS[facts["kind"]]), int(facts["count"])

@@ -7,6 +7,7 @@ from scipy import stats
 
 from sparse_langevin.posterior.calibration import Calibration
 from sparse_langevin.posterior.diagnostics import Array, Traces, autocorrelation
+from sparse_langevin.runtime.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ BINS = 20
 
 
 def trace_figure(traces: Traces) -> "Figure":
-    """Each quantity against the number of the draw, one line per chain."""
+    """Plot each quantity against the number of the draw, with one line per chain."""
     figure, axes, draws = _rows(traces)
     for axis, (name, values) in zip(axes, draws.items(), strict=True):
         for i, chain in enumerate(values):
@@ -26,7 +27,7 @@ def trace_figure(traces: Traces) -> "Figure":
 
 
 def rank_figure(traces: Traces) -> "Figure":
-    """Histograms of each chain's ranks among the draws of all chains; flat if the chains agree."""
+    """Plot histograms of each chain's ranks among the draws of all chains; they are flat if the chains agree."""
     figure, axes, draws = _rows(traces)
     for axis, (name, values) in zip(axes, draws.items(), strict=True):
         ranks = stats.rankdata(values, method="average").reshape(values.shape)
@@ -39,7 +40,7 @@ def rank_figure(traces: Traces) -> "Figure":
 
 
 def autocorrelation_figure(traces: Traces, lags: int = 100) -> "Figure":
-    """Autocorrelation of each chain against the lag; the grey band is where independent draws would lie."""
+    """Plot the autocorrelation of each chain; independent draws would lie in the grey band."""
     figure, axes, draws = _rows(traces)
     for axis, (name, values) in zip(axes, draws.items(), strict=True):
         for i, chain in enumerate(values):
@@ -51,7 +52,7 @@ def autocorrelation_figure(traces: Traces, lags: int = 100) -> "Figure":
 
 
 def calibration_figure(results: dict[str, Calibration]) -> "Figure":
-    """Reliability curve and PIT histogram, one line for each named result."""
+    """Plot reliability curves and PIT histograms, with one line for each named result."""
     figure, (curve, histogram) = _figure(1, 2, height=3.6)
     for i, (name, result) in enumerate(results.items()):
         levels, shares = result.reliability
@@ -76,11 +77,10 @@ def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
 
 
 def _figure(rows: int, columns: int, *, height: float) -> tuple["Figure", Any]:
-    from matplotlib.figure import Figure  # slow to import, and no global state of pyplot is touched
-
     if not rows:
         raise ValueError("there is nothing to draw: give at least one trace")
-    figure = Figure(figsize=(9.0, height), layout="constrained")
+    # Not pyplot, whose global state belongs to the user.
+    figure = require("a figure", "plot", "matplotlib.figure").Figure(figsize=(9.0, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()
 
 

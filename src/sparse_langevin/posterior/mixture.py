@@ -1,9 +1,10 @@
-r"""Mixtures of normal distributions, one for each of many outputs: what a set of posterior samples predicts.
+r"""Mixtures of normal distributions, one for each output: what a set of posterior samples predicts.
 
-Output by output, p(y) = sum_s w_s N(y; mu_s, sigma_s^2), with one component per posterior sample. One component is a
-normal distribution; sigma = 0 is an ensemble of points. Arrays have the components in front: means (S, ...).
+At each output, p(y) = sum_s w_s N(y; mu_s, sigma_s^2), with one component per posterior sample. A mixture of one
+component is a normal distribution; one with sigma = 0 is an ensemble of points. The first dimension of an array counts
+the components: means (S, ...).
 
-    quantile   solves F(x) = p by Newton's method within a bracket; points: the smallest with cumulative weight p
+    quantile   solves F(x) = p by Newton's method within a bracket; of points, the smallest with cumulative weight p
     crps       sum_s w_s A(y - mu_s, sigma_s^2) - 1/2 sum_st w_s w_t A(mu_s - mu_t, sigma_s^2 + sigma_t^2) with
                A(m, s^2) = 2 s phi(m/s) + m (2 Phi(m/s) - 1)  (Grimit, Gneiting, Berrocal and Johnson, 2006)
 """
@@ -23,14 +24,14 @@ TOLERANCE = 1e-10  # of a quantile, in units of the widest component
 
 @dataclass(frozen=True)
 class Mixture:
-    """Mixtures with the same weights at every output; see `of` for making one."""
+    """Mixtures with the same weights at every output; `of` and `normal` make them."""
 
     means: NDArray[Any]
-    """(S, ...)"""
+    """Shape (S, ...)."""
     stds: NDArray[Any]
-    """(S,), or of the shape of the means."""
+    """Shape (S,), or that of the means."""
     weights: Array
-    """(S,), with sum 1."""
+    """Shape (S,), with sum 1."""
 
     def __post_init__(self) -> None:
         shapes = self.means.shape, self.stds.shape, self.weights.shape
@@ -44,7 +45,7 @@ class Mixture:
 
     @classmethod
     def of(cls, means: ArrayLike, stds: ArrayLike = 0.0, weights: ArrayLike | None = None) -> "Mixture":
-        """A mixture of components of these means (S, ...); equal weights by default, points without ``stds``."""
+        """Make a mixture from means (S, ...), with equal weights by default; without ``stds`` it is one of points."""
         centres, spreads = np.asarray(means), np.asarray(stds, dtype=float)
         share = np.ones(len(centres)) if weights is None else np.asarray(weights, dtype=float)
         if not (share >= 0).all() or not share.sum() > 0:
@@ -61,7 +62,7 @@ class Mixture:
 
     @property
     def points(self) -> bool:
-        """Whether it is an ensemble of points."""
+        """Whether the mixture is an ensemble of points."""
         return not self.stds.any()
 
     def mean(self) -> Array:
@@ -112,7 +113,7 @@ class Mixture:
         return np.stack([quantile(level) for level in wanted])
 
     def crps(self, x: ArrayLike) -> Array:
-        """Continuous ranked probability score at each output; 0 is best. The work is quadratic in S unless points."""
+        """Continuous ranked probability score at each output; 0 is best. Except for points, the work grows as S^2."""
         if self.points:
             return self._by_slab(lambda at, means, _: _point_crps(at, means, self.weights), x)
         return self._by_slab(lambda at, means, stds: _normal_crps(at, means, stds, self.weights), x)

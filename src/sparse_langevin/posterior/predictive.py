@@ -1,8 +1,8 @@
 r"""The posterior predictive distribution: what the samples of a bank say about new inputs.
 
-At each output it is the mixture sum_s w_s N(F(x; beta_s), sigma_s^2), with weights by step size. Its mean and standard
-deviation are accumulated sample by sample. Quantiles need the outputs of all samples at once: the inputs are cut
-into chunks for which these fit into ``memory``, and the samples are read once for each chunk.
+At each output it is the mixture sum_s w_s N(F(x; beta_s), sigma_s^2), with weights w_s proportional to the step sizes.
+Its mean and standard deviation are accumulated sample by sample. Quantiles need the outputs of all samples at once: the
+inputs are cut into chunks whose outputs fit into ``memory``, and the samples are read once for each chunk.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,16 +56,17 @@ class Predictive:
     model
         The model that was sampled. It is called in eval mode.
     inputs
-        A tensor, a tuple of positional or a mapping of named inputs. Their first dimension counts the examples, and so
-        does that of the outputs.
+        A tensor, a tuple of positional inputs, or a mapping of named inputs. Their first dimension counts the examples,
+        and so does that of the outputs.
     transform
         Applied to each output, such as a softmax for classification, or a change of units.
     noise_scale
-        What a noise of sigma is in the units of the transformed output: a number, or a tensor of an output's shape.
+        The factor that turns sigma into the units of the transformed output: a number, or a tensor of the shape of an
+        output.
     batch_size
-        Examples in one call of the model; all of a chunk if None.
+        Examples in one call of the model; None for all examples of a chunk.
     memory
-        Bytes for the outputs of all samples, where they are needed together.
+        Bytes that the outputs of all samples may take where they are needed at once.
     """
 
     def __init__(
@@ -105,10 +106,10 @@ class Predictive:
         return Prediction(mean.to(dtype), std, (noise / total) ** 0.5 * self.noise_scale)
 
     def mixtures(self, *, noise: bool = True) -> Iterator[tuple[slice, Mixture]]:
-        """The distribution chunk by chunk: which examples, and a mixture for each of their outputs."""
+        """Yield the distribution chunk by chunk: a slice of the examples, and the mixture at their outputs."""
         chunks = self._chunks()
         for rows in chunks:
-            # Nothing here holds on to a chunk while the next one is computed.
+            # No name refers to a chunk here, so that its memory is free while the next one is computed.
             yield rows, self._mixture(None if len(chunks) == 1 else rows, noise)
 
     def mixture(self, *, noise: bool = True) -> Mixture:
@@ -124,7 +125,7 @@ class Predictive:
         return torch.cat(parts, dim=1).to(next(self.model.parameters()).dtype)
 
     def draw(self, count: int, *, noise: bool = True, seed: int = 0) -> Tensor:
-        """Draws (count, examples, ...) from the distribution, each of one posterior sample at all inputs."""
+        """Draws (count, examples, ...) from the distribution; each draw uses one posterior sample at all inputs."""
         generator = torch.Generator().manual_seed(seed)
         # Weights are in the headers, but the samples are at hand: one pass for them, one for the outputs.
         weights = torch.tensor([sample.weight for sample in self._samples()], dtype=torch.float64)

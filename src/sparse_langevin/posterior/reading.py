@@ -1,4 +1,4 @@
-"""Reading the samples of a store: each is put together from its own file, its mask and its chain's base."""
+"""Reading samples from a store: each is put together from its own file, its mask and the base of its chain."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,7 @@ from sparse_langevin.posterior.thinning import read_grid
 
 
 class Reader:
-    """Reads samples one after the other; keeps the last mask and the last base, which neighbours share."""
+    """Reads samples one by one; keeps the last mask and the last base, which neighbouring samples share."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -18,7 +18,7 @@ class Reader:
         self._origin: tuple[str, int, Values] | None = None
 
     def sample(self, place: Place) -> Sample:
-        """One sample; the error of a damaged one names the file that is at fault."""
+        """Read one sample; the error for a damaged one names the file that is at fault."""
         with blaming(self._store, name := place.name("sample")):
             facts, values = unpack(self._store.read(name))
             about = {key: facts[key] for key in ("chain", "step", "weight", "sigma")}
@@ -31,14 +31,14 @@ class Reader:
             return Sample(**about, parameters=mask.parameters(values), delta=facts.get("delta", {}))
 
     def mask(self, digest: str) -> Mask:
-        """The mask of this digest."""
+        """Read the mask with this digest."""
         if self._mask is None or self._mask.digest != digest:
             with blaming(self._store, name := mask_name(digest)):
                 self._mask = Mask.decode(self._store.read(name), digest)
         return self._mask
 
     def base(self, place: Place) -> Base:
-        """The base of a chain."""
+        """Read the base of a chain."""
         with blaming(self._store, name := place.name("base")):
             facts, values = unpack(self._store.read(name))
             if Place(facts["chain"], facts["step"]) != place:
@@ -46,7 +46,7 @@ class Reader:
             return Base(place.step, values.copy(), self.mask(facts["mask"]), facts["crc32"])
 
     def _origin_at(self, mask: Mask, place: Place, crc: int) -> Values:
-        """The base's values where a sample is not zero; gathered once for neighbours with the same mask."""
+        """The values of the base where a sample is not zero; kept for neighbouring samples with the same mask."""
         if self._origin is None or self._origin[:2] != (mask.digest, crc):
             if self._base is None or self._base.crc != crc:
                 self._base = self.base(place)

@@ -1,7 +1,7 @@
-"""Where the files of a bank are kept, in a folder or in memory, and what they are called.
+"""Where the files of a bank are kept (in a folder or in memory), and what they are called.
 
 sample-CCC-SSSSSSSSS.safetensors   one sample, of chain C and step S
-base-CCC-SSSSSSSSS.safetensors     the sample that the others of chain C are differences to
+base-CCC-SSSSSSSSS.safetensors     the sample of chain C that its others are stored as differences to
 mask-DIGEST.safetensors            names, shapes, and which parameters are not zero; shared by samples
 thinning.safetensors               how far apart samples are since the bank outgrew its budget
 """
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     step: int
 
     def name(self, kind: str) -> str:
-        """Its file's name, of kind ``sample`` or ``base``."""
+        """The name of its file; ``kind`` is ``sample`` or ``base``."""
         return f"{kind}-{self.chain:03d}-{self.step:09d}{SUFFIX}"
 
 
@@ -45,7 +45,7 @@ class DamagedError(StorageError):
 
 
 class Store(Protocol):
-    """Named files: written whole, read, removed."""
+    """Named files that can be written as a whole, read and removed."""
 
     def where(self, name: str) -> str:
         """What to call a file in a message."""
@@ -100,7 +100,7 @@ class MemoryStore:
         self._files.pop(name, None)
 
     def sweep(self) -> None:
-        """Nothing is left behind in memory."""
+        """Do nothing: a crash leaves nothing behind in memory."""
 
 
 class FolderStore:
@@ -123,7 +123,7 @@ class FolderStore:
         return (self.folder / name).exists()
 
     def read(self, name: str) -> Buffer:
-        """A file's bytes, read from the disk as they are looked at."""
+        """A file's bytes, read from disk as they are used."""
         with open(self.folder / name, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -147,14 +147,14 @@ class FolderStore:
 
 
 def places(names: Iterable[str], kind: str, chain: int | None = None) -> list[Place]:
-    """Chain and step of all samples or bases among the names, or of one chain's, in order."""
+    """Chain and step of the samples or bases among the names, in order; of one chain only if ``chain`` is given."""
     matches = (_PLACE.fullmatch(name) for name in names)
     found = [Place(int(m[2]), int(m[3])) for m in matches if m and m[1] == kind]
     return sorted(place for place in found if chain in (None, place.chain))
 
 
 def mask_name(digest: str) -> str:
-    """A mask's file name."""
+    """The file name of a mask."""
     return f"mask-{digest}{SUFFIX}"
 
 
@@ -165,7 +165,7 @@ def digests(names: Iterable[str]) -> list[str]:
 
 @contextmanager
 def blaming(store: Store, name: str) -> Iterator[None]:
-    """Say which file it was, if what is done with its contents fails."""
+    """Turn errors from reading a file's contents into a `DamagedError` that names the file."""
     try:
         yield
     except DAMAGE as error:

@@ -1,7 +1,7 @@
-"""Which samples a bank that outgrew its budget still has, and files that nothing refers to any more.
+"""Which samples a bank still has after it outgrew its budget, and which files nothing refers to any more.
 
-A bank that was thinned keeps the samples of steps ``offset + j * spacing`` only. The numbers are on disk before the
-first sample goes; those that are not on the grid do not count from then on, whether a crash left them there or not.
+A thinned bank keeps only the samples of steps ``offset + j * spacing``. These two numbers are on disk before the first
+sample is removed. From then on a sample that is not on this grid does not count, even if a crash has left its file.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from sparse_langevin.posterior.store import THINNING, Place, Store, blaming, dig
 
 
 class Grid(NamedTuple):
-    """Steps at which there are samples."""
+    """The steps at which a thinned bank has samples."""
 
     offset: int
     spacing: int
@@ -24,7 +24,7 @@ class Grid(NamedTuple):
 
 
 def read_grid(store: Store) -> Grid | None:
-    """The grid of a bank that was thinned; None if it has all its samples."""
+    """The grid of a thinned bank; None if the bank has all its samples."""
     if not store.has(THINNING):
         return None
     with blaming(store, THINNING):
@@ -33,13 +33,13 @@ def read_grid(store: Store) -> Grid | None:
 
 
 def write_grid(store: Store, grid: Grid) -> None:
-    """Enter the grid, then remove what is not on it."""
+    """Write the grid, then remove the samples that are not on it."""
     store.write(THINNING, pack(grid._asdict(), np.zeros(0, np.uint8)))
     remove_unused(store)
 
 
 def kept(store: Store, chain: int | None = None) -> list[Place]:
-    """The samples on the grid, of all chains or of one, by chain and step."""
+    """The samples on the grid, ordered by chain and step; of one chain only if ``chain`` is given."""
     grid = read_grid(store)
     return [place for place in places(store.sizes(), "sample", chain) if grid is None or grid.has(place.step)]
 
@@ -55,7 +55,7 @@ def remove_unused(store: Store) -> None:
     try:
         used = {mask_name(mask_of(store.read(name))) for name in wanted}
     except DAMAGE:
-        return  # whose mask it was cannot be known
+        return  # it cannot be known which mask the damaged file refers to
     for digest in digests(names):
         if mask_name(digest) not in used:
             store.remove(mask_name(digest))

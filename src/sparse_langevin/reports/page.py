@@ -1,4 +1,4 @@
-"""Reports as one HTML file: text, tables and pictures inside it, nothing to fetch from anywhere.
+"""Reports as one HTML file with text, tables and pictures inside it; it loads nothing from anywhere else.
 
 A report is a title, a lead and a list of sections; the page is ``templates/report.html``. Everything that comes from a
 user or a file is escaped.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-import jinja2
+from sparse_langevin.runtime.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,7 @@ Mood = Literal["", "good", "bad", "quiet"]
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a table's cell, and whether it is good or bad news."""
+    """The text of a cell in a table, and whether it is good or bad news."""
 
     text: str
     mood: Mood = ""
@@ -44,20 +44,20 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG with the text below it, which also serves those who cannot see it."""
+    """A PNG and its caption, which is also read to those who cannot see the picture."""
 
     png: bytes
     caption: str
 
     @property
     def uri(self) -> str:
-        """The picture as an address that contains it."""
+        """The picture as a data URI."""
         return "data:image/png;base64," + base64.b64encode(self.png).decode()
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, then tables and pictures in this order."""
+    """A heading, then paragraphs, tables and pictures, in this order."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -66,7 +66,8 @@ class Section:
 
 
 def render(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
-    """Return the page."""
+    """Return the page as HTML."""
+    jinja2 = require("a report", "surrogates", "jinja2")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sparse_langevin.reports"),
         autoescape=True,
@@ -74,21 +75,22 @@ def render(title: str, lead: str, sections: Sequence[Section], footer: str = "")
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html").render(title=title, lead=lead, sections=sections, footer=footer)
+    template = environment.get_template("report.html")
+    return str(template.render(title=title, lead=lead, sections=sections, footer=footer))
 
 
 def png(figure: "Figure", dpi: int = DPI) -> bytes:
-    """A figure as the bytes of a PNG, without the date, so that equal figures are equal files."""
+    """A figure as the bytes of a PNG without matplotlib's version in it, so that equal figures give equal files."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table; a dash where there is none."""
+    """Format a number for a table; None and nan become a dash."""
     return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"  # noqa: RUF001
 
 
 def with_error(value: float | None, error: float | None, digits: int = 3) -> str:
-    """A mean and its standard error."""
+    """Format a mean with its standard error."""
     return number(value, digits) if value is None or error is None else f"{number(value, digits)} ± {error:.{digits}f}"

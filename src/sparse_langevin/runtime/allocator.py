@@ -1,12 +1,14 @@
 """Memory that stays with the process between training steps.
 
-On Linux, glibc gives large blocks back to the system as soon as they are free, and the activations of the next step are
-faulted in again, page by page: a large part of the time of a training step. `keep_memory` raises the two thresholds
-behind that. It is called when `sparse_langevin.sampling.training` is imported; the environment variable
-``SPARSE_LANGEVIN_KEEP_MEMORY=0`` prevents it. The process then holds on to the most memory it has needed.
+On Linux, glibc returns large blocks to the system as soon as they are freed, and the activations of the next step have
+to be faulted in again, page by page, which takes a large part of the time of a training step. `keep_memory` raises the
+two thresholds that decide this, so that the process holds on to the most memory it has needed. `fit` calls it when its
+first run begins; importing the library changes nothing. The environment variable ``SPARSE_LANGEVIN_KEEP_MEMORY=0``
+prevents it.
 """
 
 import ctypes
+import functools
 import logging
 import os
 import sys
@@ -18,8 +20,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 TRIM, MMAP = 2**31 - 1, 2**30
 
 
+@functools.cache
 def keep_memory() -> bool:
-    """Raise the allocator's thresholds, once and for good; return whether that was done."""
+    """Raise the allocator's thresholds for the rest of the process, at the first call; return whether that was done."""
     if os.environ.get(VARIABLE) == "0" or not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none

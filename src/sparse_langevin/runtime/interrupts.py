@@ -1,4 +1,4 @@
-"""Stopping a run politely: SIGTERM and Ctrl-C finish the step and save."""
+"""Stopping a run cleanly: after SIGTERM or Ctrl-C it finishes the current step and saves."""
 
 import signal
 import threading
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: stopped early, the same command goes on
+EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: it stopped early, and the same command continues
 
 
 class Interrupted(SystemExit):
-    """Long work was asked to stop and has saved itself; an uncaught one ends the program with exit code 75."""
+    """Long work was asked to stop and has saved its state; uncaught, this ends the program with exit code 75."""
 
     def __init__(self, number: int, done: int, unit: str, folder: Path) -> None:
         super().__init__(EXIT_CODE)
@@ -26,9 +26,10 @@ class Interrupted(SystemExit):
 
 @contextmanager
 def deferred_signals(*numbers: signal.Signals) -> Iterator[Callable[[], int | None]]:
-    """Hold back some signals; the yielded function tells the first one received, if any.
+    """Hold back some signals; the yielded function returns the first one received, or None.
 
-    A second SIGINT takes effect at once. Signals can only be handled in the main thread; elsewhere nothing changes.
+    A second SIGINT takes effect at once. Python lets only the main thread handle signals; in other threads this does
+    nothing. Windows never delivers SIGTERM: there a process that is terminated ends at once.
     """
     received: list[int] = []
 
@@ -47,6 +48,6 @@ def deferred_signals(*numbers: signal.Signals) -> Iterator[Callable[[], int | No
 
 
 def leave_signals_to_the_parent() -> None:
-    """Ctrl-C reaches every process of a terminal; the parent lets its workers finish what they have begun."""
+    """Ignore Ctrl-C, which reaches every process of a terminal: the parent lets its workers finish what they began."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

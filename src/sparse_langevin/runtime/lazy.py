@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are asked for, so that nobody waits for torch in vain."""
+"""Names of a package that are imported when they are first used, so that only those who need torch wait for it."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -6,14 +6,14 @@ from importlib import import_module
 
 
 def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package.
+    """Return the ``__getattr__`` and ``__dir__`` of a package.
 
     Parameters
     ----------
     package
-        Its ``__name__``.
+        The ``__name__`` of the package.
     homes
-        Modules of the package, and the names that they lend to it.
+        For each of its modules, the names that the package takes from it.
     """
     home = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
     there = vars(sys.modules[package])

@@ -1,4 +1,4 @@
-"""A progress bar for long work, with rate and time left; silent when the output is not a terminal."""
+"""A progress bar for long work, with rate and time left; nothing is shown when the output is not a terminal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def progress_bar(total: int | None, show: bool | None, unit: str = "step") -> It
 def progress_bars(
     names: Sequence[str], total: int | None, show: bool | None, unit: str = "step"
 ) -> Iterator[Callable[[str, int, str], None]]:
-    """Several bars, and a function of (name, units done, what to say) that moves one of them."""
+    """Show several bars, and yield a function of (name, units done, what to say) that moves one of them."""
     console = Console(stderr=True)
     if not (console.is_terminal if show is None else show):
         yield lambda name, done, text: None
@@ -49,7 +49,7 @@ def progress_bars(
 
 
 class _Rate(ProgressColumn):
-    """Units per second, over the last ones."""
+    """Units per second, averaged over the most recent ones."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.4g}/s" if task.speed else "")

@@ -1,8 +1,8 @@
 """A few threads for compiled code that releases the interpreter's lock.
 
-Numba's own thread pools are not used: of those in its wheels, OpenMP ends a forked process (data loaders, process
-pools) and the work queue ends a process in which two threads sample at the same time. Python's threads are safe in both
-cases, and a start costs some 50 microseconds.
+Numba's own thread pools are not used. Of those in its wheels, OpenMP aborts a forked process (data loaders, process
+pools), and the work queue aborts a process in which two threads sample at the same time. Python's threads are safe in
+both cases, and starting one costs some 50 microseconds.
 """
 
 import os
@@ -15,7 +15,7 @@ _size = 0
 
 
 def run(tasks: deque[Callable[[], None]], threads: int) -> None:
-    """Carry out all tasks, on up to ``threads`` threads, of which the caller's is one."""
+    """Carry out all tasks on up to ``threads`` threads, one of which is the caller's."""
     helpers = min(threads, len(tasks)) - 1
     waiting = [_threads(helpers).submit(_work_off, tasks) for _ in range(helpers)]
     _work_off(tasks)
@@ -33,7 +33,7 @@ def _work_off(tasks: deque[Callable[[], None]]) -> None:
 
 
 def _threads(count: int) -> ThreadPoolExecutor:
-    """The pool, made anew when more threads are wanted; one that is in use elsewhere finishes its work."""
+    """The pool; a larger one replaces it when more threads are wanted, and the old one finishes its work."""
     global _pool, _size
     if _pool is None or _size < count:
         _pool, _size = ThreadPoolExecutor(count, thread_name_prefix="sparse-langevin"), count
@@ -41,9 +41,10 @@ def _threads(count: int) -> ThreadPoolExecutor:
 
 
 def _forget() -> None:
-    """Threads do not survive a fork."""
+    """Forget the pool in a forked process, where its threads do not exist."""
     global _pool, _size
     _pool, _size = None, 0
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forget)

@@ -33,7 +33,6 @@ from sparse_langevin.storage.runs import Record, RunFolder
 
 logger = logging.getLogger(__name__)
 CLOCKS = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}  # the second does not mind a busy machine
-keep_memory()
 
 
 class Chain(Protocol):
@@ -141,6 +140,7 @@ def fit(
     """
     loop = _Loop(sampler, train, steps, epochs, evaluate, evaluate_every, tuple(callbacks), bank, run, save_every)
     loop.clock = _Clock() if timed else None
+    keep_memory()
     # Without a run folder there is nothing to save, but a step is still not torn apart by Ctrl-C.
     held = (SIGTERM, SIGINT) if run is not None else (SIGINT,)
     with ExitStack() as stack:
