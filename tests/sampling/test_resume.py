@@ -10,7 +10,7 @@ import pytest
 from sparse_langevin.storage.checkpoint import checkpoints, load_checkpoint
 from tests.sampling.resume_worker import ALGORITHMS, STEPS, run_to_end
 
-CHECKPOINT = ("state.safetensors", "manifest.json")
+FILES = {"artefact.json", "state.safetensors", "history.jsonl", "sample", "base", "mask"}
 BUDGET = 3600  # bytes: the twelve samples would need twice that
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["torch", "sparse_langevin", "tests.sampling.resume_worker"])
@@ -38,8 +38,8 @@ def test_killed_at_twenty_random_steps(name, tmp_path):
     assert contents(killed) == contents(whole)
     kinds = Counter(name.split("/")[-1].split("-")[0] for name in contents(whole))
     assert (kinds["sample"], kinds["base"], kinds["history.jsonl"]) == (12, 1, 1)
-    assert kinds["state.safetensors"] == kinds["manifest.json"] == 2
-    assert 1 <= kinds["mask"] <= 12 and set(kinds) == {*CHECKPOINT, "history.jsonl", "sample", "base", "mask"}
+    assert kinds["state.safetensors"] == 2 and kinds["artefact.json"] == 4  # also of the run and of its bank
+    assert 1 <= kinds["mask"] <= 12 and set(kinds) == FILES
 
 
 def test_killed_inside_the_save(tmp_path):

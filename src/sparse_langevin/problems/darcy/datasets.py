@@ -31,7 +31,7 @@ from sparse_langevin.problems.darcy.solver import Solution, Solver
 from sparse_langevin.runtime.processes import each
 from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind, require_same
 from sparse_langevin.storage.errors import DamagedError, MismatchError
-from sparse_langevin.storage.files import locked, require_new, write_atomically, write_new
+from sparse_langevin.storage.files import locked, require_new, sweep, write_atomically, write_new
 
 DATA_SET = Kind(
     *("data set", 2, "'generate' or 'import'"),
@@ -80,6 +80,7 @@ def generate(
             if artefact.files is None and not any(folder.glob("shard-*.h5")):
                 artefact.abandon()
             raise
+        sweep(folder)  # after workers that died
         if artefact.files is None:
             artefact.seal(map(_shard_name, range(recipe.shards)))
     return DarcyData(folder, verify=artefact.files is not None)
