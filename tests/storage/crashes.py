@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sparse_langevin.storage import files
+from sparse_langevin.storage import artefact, files
 
 
 class Crash(BaseException):
@@ -54,6 +54,7 @@ def _crashes(action, n):
         for module, name in ((os, "fsync"), (os, "rename"), (os, "replace"), (os, "unlink"), (shutil, "rmtree")):
             patched.setattr(module, name, wrapped(getattr(module, name)))
         patched.setattr(files, "write_synced", torn)
+        patched.setattr(artefact, "write_synced", torn)
         try:
             action()
         except Crash:

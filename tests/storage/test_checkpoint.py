@@ -124,7 +124,7 @@ def test_a_full_disk_leaves_nothing_behind(saved, tmp_path, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sparse_langevin.storage.files.write_synced", full)
+    monkeypatch.setattr("sparse_langevin.storage.artefact.write_synced", full)
     with pytest.raises(StorageError, match=r"No space left.*Earlier ones are intact"):
         save_checkpoint(tmp_path, 30, TENSORS, META)
     assert sorted(tmp_path.iterdir()) == saved

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_langevin.storage.errors import DamagedError, MismatchError, MissingError, StorageError
-from sparse_langevin.storage.files import TEMPORARY, canonical, sha256, sha256_of_file, write_atomically
+from sparse_langevin.storage.files import TEMPORARY, canonical, sha256, sha256_of_file, write_atomically, write_synced
 
 MANIFEST = "artefact.json"
 EARLIER = ("manifest.json", "recipe.json", "run.json")  # what earlier versions wrote instead
@@ -122,7 +122,7 @@ class Artefact:
         new = [folder / name for name in files if not (folder / name).exists()]
         try:
             for name, data in files.items():
-                write_atomically(folder / name, data)
+                _put(folder / name, data)
             return made._enter()
         except OSError:
             for path in new:
@@ -175,7 +175,7 @@ class Artefact:
         return json.dumps(body | {"sha256": sha256(canonical(body))}, indent=1, sort_keys=True).encode()
 
     def _enter(self) -> "Artefact":
-        write_atomically(self.folder / MANIFEST, self._text())
+        _put(self.folder / MANIFEST, self._text())
         return self
 
 
@@ -211,6 +211,13 @@ def _read(folder: Path, remedy: str = "Restore it") -> dict[str, Any] | None:
 
 def _is_free(folder: Path) -> bool:
     return folder.is_dir() and all(path.name.startswith(TEMPORARY) for path in folder.iterdir())
+
+
+def _put(path: Path, data: bytes) -> None:
+    if path.parent.name.startswith(TEMPORARY):  # whoever renames the folder synchronises it
+        write_synced(path, data)
+    else:
+        write_atomically(path, data)
 
 
 def _refuse_earlier(folder: Path, kind: Kind) -> None:

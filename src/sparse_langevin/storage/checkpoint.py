@@ -47,6 +47,7 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], meta
     state = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
     try:
         Artefact.write(temporary, CHECKPOINT, {"step": step, "meta": dict(meta)}, {STATE: state})
+        sync_folder(temporary)
         if final.exists():
             remove_folder(final)
         os.rename(temporary, final)
