@@ -20,9 +20,12 @@ def write_line(record: Mapping[str, Any]) -> bytes:
 
 
 def read_lines(path: Path, length: int | None = None) -> list[dict[str, Any]]:
-    """The records in a file, or in its first bytes; none if it is not there."""
+    """The records in a file, none if it is not there; or in its first bytes, which must be whole lines."""
     data = path.read_bytes()[:length] if path.exists() else b""
-    return [_read(path, number, line) for number, line in enumerate(data.split(b"\n")[:-1], 1)]
+    *lines, rest = data.split(b"\n")
+    if length is not None and rest:
+        raise DamagedError(path, f"line {len(lines) + 1}: its end is missing")
+    return [_read(path, number, line) for number, line in enumerate(lines, 1)]
 
 
 def _read(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from sparse_langevin.storage.artefact import Artefact, Kind, require_same
 from sparse_langevin.storage.checkpoint import Checkpoint, checkpoints, load_checkpoint, save_checkpoint, step_of
 from sparse_langevin.storage.errors import DamagedError, MismatchError
-from sparse_langevin.storage.files import remove_folder
+from sparse_langevin.storage.files import remove_folder, sweep
 from sparse_langevin.storage.lines import read_lines, write_line
 
 RUN = Kind("run", 3, "'train' or fit", "Start the run again in a new folder", ("torch", "numpy", "numba"))
@@ -41,7 +41,11 @@ class RunFolder:
         self._checkpoints = self.path / "checkpoints"
 
     def latest(self, settings: Mapping[str, str]) -> Checkpoint | None:
-        """The newest checkpoint, or None in a new folder; refuses one that was made with other settings."""
+        """The newest checkpoint, or None in a new folder; refuses one that was made with other settings.
+
+        The folder is held by this process, see `files.locked`.
+        """
+        sweep(self._checkpoints)
         saved = checkpoints(self._checkpoints)
         if not saved and self._history.exists() and self._history.stat().st_size:
             raise MismatchError(
