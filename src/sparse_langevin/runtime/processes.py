@@ -16,10 +16,11 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
 from sparse_langevin.runtime.interrupts import EXIT_CODE, leave_signals_to_the_parent
@@ -55,7 +56,9 @@ def each(
     if not arguments or (workers == 0 and executor is None):
         yield from (function(*some) for some in arguments)
         return
-    pool = executor or Workers(min(workers or os.cpu_count() or 1, len(arguments)))
+    if (pool := executor) is None:
+        script = b"__main__" in bytes(ForkingPickler.dumps((function, arguments)))
+        pool = Workers(min(workers or os.cpu_count() or 1, len(arguments)), script=script)
     try:
         for future in as_completed([pool.submit(function, *some) for some in arguments]):
             yield future.result()
@@ -67,11 +70,17 @@ def each(
 class Workers(Executor):
     """Worker processes that leave signals to their parent; when one dies, what it had in work is done again.
 
-    In a script, use it below ``if __name__ == "__main__":``, since each worker imports the script.
+    Parameters
+    ----------
+    count
+        Processes.
+    script
+        Whether jobs need what the script that runs has defined. Each worker then imports the script, which must do its
+        work below ``if __name__ == "__main__":``.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count, self._deaths, self._closed = count, 0, False
+    def __init__(self, count: int, *, script: bool = True) -> None:
+        self._count, self._script, self._deaths, self._closed = count, script, 0, False
         self._guard = threading.RLock()
         self._pool = self._new()
 
@@ -93,7 +102,7 @@ class Workers(Executor):
         return ProcessPoolExecutor(self._count, _CONTEXT, leave_signals_to_the_parent)
 
     def _send(self, promise: Future[T], task: Callable[[], T]) -> None:
-        with self._guard, _without_interrupts():
+        with self._guard, _without_interrupts(), nullcontext() if self._script else _without_script():
             pool = self._pool
             try:
                 attempt = pool.submit(task)
@@ -147,6 +156,18 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """Processes that are started here do not import the script that runs, which could do its work all over again."""
+    script = vars(sys.modules["__main__"])
+    known: dict[str, Any] = {name: script[name] for name in ("__file__", "__spec__") if name in script}
+    script.update(dict.fromkeys(known))
+    try:
+        yield
+    finally:
+        script.update(known)
 
 
 def run_in_processes(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary, finalize
 
@@ -86,6 +87,7 @@ class Hold:
     """A folder that all of this process hold together, until the last of them has let go of it."""
 
     _all: ClassVar[WeakValueDictionary[Path, "Hold"]] = WeakValueDictionary()
+    _guard: ClassVar[Lock] = Lock()
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +96,8 @@ class Hold:
     @classmethod
     def of(cls, folder: Path) -> "Hold":
         """The hold on a folder, which is made if it is not there; a `LockedError` if another process has it."""
-        return cls._all.get(folder.resolve()) or cls._all.setdefault(folder.resolve(), cls(folder))
+        with cls._guard:
+            return cls._all.get(folder.resolve()) or cls._all.setdefault(folder.resolve(), cls(folder))
 
 
 def sweep(folder: Path) -> None:

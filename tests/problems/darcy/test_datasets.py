@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -221,6 +223,19 @@ def test_any_executor_will_do(tmp_path):
         generate(SMALL, tmp_path / "out", executor=pool)
         assert pool.submit(int).result() == 0  # it is not shut down
     assert contents(tmp_path / "out") == contents(tmp_path / "alone")
+
+
+def test_a_plain_script_may_use_processes(tmp_path):
+    """The workers do not import it: it would make the data set once more in each of them."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from sparse_langevin.problems import darcy\n"
+        "print('once')\n"
+        "recipe = darcy.Recipe('kle', 5, darcy.Grid(5, 4), {'terms': 3}, shard_size=2)\n"
+        "print(len(darcy.generate(recipe, 'data', workers=2)))\n"
+    )
+    result = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == ("once\n5\n", "")
 
 
 def test_data_sets_of_the_format_before(clean, tmp_path):

@@ -58,8 +58,7 @@ def generate(
     folder
         Where. A folder with another recipe, or with other files, is an error: nothing is overwritten.
     workers
-        Processes; by default one per core. 0 works in this process. A script that uses processes calls this function
-        below ``if __name__ == "__main__":``.
+        Processes; by default one per core. 0 works in this process.
     executor
         Any ``concurrent.futures`` executor instead, such as a cluster's.
     progress
