@@ -39,7 +39,9 @@ OWN_SUITES = {
     "deploy/": ["tests/deploy"],
     "posterior/": ["tests/posterior"],
     "surrogates/": ["tests/surrogates/test_chains.py", "tests/surrogates"],
-    "storage/files.py": ["tests/problems/darcy/test_vtk.py", "tests/cli/test_data.py"],
+    "storage/files.py": ["tests/storage", "tests/problems/darcy/test_vtk.py", "tests/cli/test_data.py"],
+    "storage/artefact.py": ["tests/storage"],
+    "storage/lines.py": ["tests/storage"],
 }
 DEPLOY = "deploy/"
 KERNEL, SAMPLER, NATIVE = "sampling/kernels/reference.py", "sampling/sampler.py", "sampling/kernels/native.py"
@@ -170,7 +172,12 @@ FAULTS = [
         "target missed at the end", "sampling/pruning.py", "return step == self.end or (", "return (step == -1) or ("
     ),
     Fault("omega above 1 not capped", "sampling/health.py", "if not initial > 1:", "if True:"),
-    Fault("damaged state accepted", "storage/checkpoint.py", 'manifest["state_sha256"] != sha256(state)', "False"),
+    Fault("damaged files accepted", "storage/artefact.py", "(self.files or {}).get(name) != digest", "False"),
+    Fault(
+        "damaged manifests accepted", "storage/artefact.py", 'found.pop("sha256") != sha256(canonical(found))', "False"
+    ),
+    Fault("other settings accepted", "storage/artefact.py", "canonical(old) != canonical(new)", "False"),
+    Fault("damaged lines accepted", "storage/lines.py", 'record.pop("crc") != _checksum(record)', "False"),
     Fault("checkpoint written in place", "storage/checkpoint.py", 'f"{TEMPORARY}{final.name}"', "f'{final.name}'"),
     Fault("random state not restored", "sampling/training.py", "self._set_random_state(self.rng)", "pass"),
     Fault("history not cut back", "storage/runs.py", "os.truncate(self._history, length)", "pass"),
@@ -184,8 +191,8 @@ FAULTS = [
     Fault(
         "a damaged sample accepted",
         "posterior/encoding.py",
-        "_canonical(facts))) != crc",
-        "_canonical(facts))) != crc and False",
+        "canonical(facts))) != crc",
+        "canonical(facts))) != crc and False",
     ),
     Fault(
         "differences without their scale",
@@ -306,7 +313,6 @@ FAULTS = [
     Fault(
         "sums of a row not added up", DEPLOY + "sparse_kernel.py", "for other in others:", "for other in others[1:]:"
     ),
-    Fault("a container that is not verified", DEPLOY + "model_file.py", "if sha256(data) !=", "if False and"),
     Fault("a model replaced without asking", DEPLOY + "model_file.py", "overwrite=overwrite", "overwrite=True"),
     Fault("stale weights left behind", DEPLOY + "model_file.py", "stale.unlink()", "pass"),
     Fault("signs lost in packing", DEPLOY + "encoding.py", " | (bits >> 31 << (8 * width - 1))", ""),

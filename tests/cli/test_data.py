@@ -48,7 +48,7 @@ def test_generate_kle_and_info(data):
     text = call("info", data, "--verify")
     for part in ("terms 5", "8 by 6 cells", "10 to train, 2 to test", "e1", "all match their SHA-256"):
         assert part in " ".join(text.split())
-    assert json.loads((data / "manifest.json").read_text())["recipe"]["settings"]["kappa_0"] == 6.0
+    assert json.loads((data / "artefact.json").read_text())["body"]["settings"]["kappa_0"] == 6.0
 
 
 def test_the_best_linear_code(data):
@@ -104,7 +104,7 @@ def test_bad_input_is_one_line_without_traceback(data, tmp_path, monkeypatch, ca
     assert "must end in .npz or .vti" in error("convert", data, "--out", tmp_path / "a.csv")
     assert "there is no data set" in error("info", tmp_path / "nothing")
     assert "a code of 10 numbers cannot be fitted to 10 training samples" in error("info", data, "--code", 10)
-    assert "holds a data set with seed = 0, now it is 1" in error(*KLE, "--seed", 1, "--out", data)
+    assert "was started with seed = 0, now it is 1" in error(*KLE, "--seed", 1, "--out", data)
     assert "there is no file" in error("import", tmp_path / "no.npz", "--out", tmp_path / "x")
     (tmp_path / "text.png").write_text("not a picture")
     image = ["generate", "image", "--out", tmp_path / "x", "--image"]
@@ -135,7 +135,7 @@ def test_a_write_that_fails_leaves_nothing_half_written(data, tmp_path):
     )
     assert result.returncode == 2 and "shard-00000.h5: File too large" in result.stderr
     assert "Traceback" not in result.stderr
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["recipe.json"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["artefact.json"]
     call(*KLE, "--out", tmp_path / "out")
     for path in data.iterdir():
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()

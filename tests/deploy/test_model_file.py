@@ -3,13 +3,17 @@
 import copy
 import json
 import os
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from sparse_langevin.deploy import ModelFileError, export, load, read_manifest, sparsify
+from sparse_langevin.deploy import export, load, model_file, read_manifest, sparsify
 from sparse_langevin.problems.darcy import EncoderDecoder, Grid
+from sparse_langevin.storage.checkpoint import load_checkpoint, save_checkpoint
+from sparse_langevin.storage.errors import MismatchError, StorageError
+from tests.storage.crashes import crash_everywhere
 
 
 def network(seed=0, width=40):
@@ -68,7 +72,7 @@ def test_the_paper_network_at_70_percent_takes_42_percent_of_its_size(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove", "empty"])
-@pytest.mark.parametrize("pattern", ["weights-*", "manifest.json"])
+@pytest.mark.parametrize("pattern", ["weights-*", "artefact.json"])
 def test_damage_is_refused_and_nothing_is_loaded(saved, pattern, damage):
     (path,) = saved.glob(pattern)
     data = bytearray(path.read_bytes())
@@ -79,7 +83,7 @@ def test_damage_is_refused_and_nothing_is_loaded(saved, pattern, damage):
         path.write_bytes({"flip": data, "truncate": data[:-5], "empty": b""}[damage])
     model = network(1)
     before = state(model)
-    with pytest.raises(ModelFileError, match=r"is damaged: .* Export it again|there is no model in"):
+    with pytest.raises(StorageError, match=r"is damaged: .* Export it again|there is no model in"):
         load(saved, model)
     assert equal(state(model), before)
 
@@ -93,9 +97,9 @@ def test_every_byte_of_both_files_counts(saved):
             path.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
             try:
                 assert equal(state(load(saved, network(1))), original)
-            except ModelFileError:
+            except StorageError:
                 continue
-            assert path.name == "manifest.json"
+            assert path.name == "artefact.json"
         path.write_bytes(data)
     assert equal(state(load(saved, network(1))), original)
 
@@ -111,15 +115,27 @@ def test_every_byte_of_both_files_counts(saved):
 )
 def test_another_architecture_is_refused(saved, other, words):
     before = state(other)
-    with pytest.raises(ModelFileError, match=words):
+    with pytest.raises(MismatchError, match=words):
         load(saved, other)
     assert equal(state(other), before)
 
 
 def test_another_format_is_refused_with_the_version_to_use(saved, monkeypatch):
-    monkeypatch.setattr("sparse_langevin.deploy.model_file.FORMAT", 2)
-    with pytest.raises(ModelFileError, match=r"has format 1, this version reads 2: use sparse-langevin \d"):
+    monkeypatch.setattr(model_file, "MODEL", replace(model_file.MODEL, format=3))
+    with pytest.raises(MismatchError, match=r"has format 2, this version reads 3: use sparse-langevin \d"):
         load(saved, network())
+
+
+def test_a_model_of_an_earlier_version_is_answered_and_kept(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"format": 1, "layers": {}}')
+    (tmp_path / "weights-0123.safetensors").write_bytes(b"weights")
+    with pytest.raises(
+        MismatchError, match=r"manifest.json but no artefact.json: an earlier version.* Export it again"
+    ):
+        load(tmp_path, network())
+    with pytest.raises(MismatchError, match="an earlier version"):
+        export(network(), tmp_path, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["manifest.json", "weights-0123.safetensors"]
 
 
 def test_nothing_is_overwritten_unless_asked(saved):
@@ -133,17 +149,37 @@ def test_nothing_is_overwritten_unless_asked(saved):
 
 def test_a_full_disk_leaves_the_old_model(saved, monkeypatch):
     def full(path, data):
-        if path.name == "manifest.json":
+        if path.name == "artefact.json":
             raise OSError(28, "No space left on device", str(path))
         path.write_bytes(data)
 
-    monkeypatch.setattr("sparse_langevin.deploy.model_file.write_atomically", full)
+    monkeypatch.setattr("sparse_langevin.storage.artefact.write_atomically", full)
     names = sorted(os.listdir(saved))
     for model in (network(1), network()):  # with a new container, and with the one that is there
         with pytest.raises(OSError, match="No space left"):
             export(model, saved, overwrite=True)
         assert sorted(os.listdir(saved)) == names
         assert equal(state(load(saved, network(2))), state(network()))
+
+
+def test_a_crash_at_any_operation_leaves_the_old_model_or_the_new_one(saved):
+    old, new = state(network()), state(network(1))
+
+    def one_of_them():
+        found = state(load(saved, network(2)))
+        assert equal(found, old) or equal(found, new)
+
+    assert crash_everywhere(lambda: export(network(1), saved, overwrite=True), one_of_them) > 15
+    assert equal(state(load(saved, network(2))), new) and len(list(saved.iterdir())) == 2
+
+
+def test_a_folder_of_another_kind_is_left_alone(tmp_path):
+    folder = save_checkpoint(tmp_path, 1, {"a": torch.ones(2)}, {})
+    with pytest.raises(MismatchError, match=r"is a checkpoint made by .*, not a model"):
+        load(folder, network())
+    with pytest.raises(MismatchError, match=r"is a checkpoint made by .*, not a model"):
+        export(network(), folder, overwrite=True)
+    assert load_checkpoint(folder).step == 1
 
 
 def test_rounding_is_reported(tmp_path):
@@ -195,6 +231,6 @@ def test_bad_values_and_sparsified_models_are_refused(tmp_path):
 
 
 def test_a_manifest_is_readable(saved):
-    text = json.loads((saved / "manifest.json").read_text())
-    assert text["meta"] == {"task": "flow", "sigma": 0.1}
-    assert text["layers"]["3.weight"]["shape"] == [40, 128] and text["format"] == 1
+    text = json.loads((saved / "artefact.json").read_text())
+    assert text["body"]["meta"] == {"task": "flow", "sigma": 0.1}
+    assert text["body"]["layers"]["3.weight"]["shape"] == [40, 128] and text["kind"] == "model"

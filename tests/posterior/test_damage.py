@@ -9,6 +9,9 @@ import pytest
 
 from sparse_langevin import PosteriorBank
 from sparse_langevin.posterior import DamagedError
+from sparse_langevin.storage.artefact import kind_of
+from sparse_langevin.storage.checkpoint import save_checkpoint
+from sparse_langevin.storage.errors import MismatchError
 from tests.posterior.chains import X, make, pruned, run
 
 SAMPLE = "sample-000-000000020.safetensors"
@@ -132,6 +135,9 @@ import subprocess, sys
 sys.path.insert(0, {root!r})
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", {folder!r}], check=True)
 from sparse_langevin import PosteriorBank
+from sparse_langevin.storage.artefact import kind_of
+from sparse_langevin.storage.checkpoint import save_checkpoint
+from sparse_langevin.storage.errors import MismatchError
 from tests.posterior.chains import run
 bank = PosteriorBank(thin=1, folder={folder!r})
 try:
@@ -163,6 +169,46 @@ def test_what_a_crash_leaves_behind_is_ignored_and_removed(bank):
     assert len(bank) == 6 and bank.verify() == {}
     run(PosteriorBank(thin=5, burn_in=10, folder=bank.folder, precision=bank.precision), chain=1, **pruned())
     assert not leftover.exists()
+
+
+def test_a_folder_of_another_kind_is_refused(bank, tmp_path):
+    save_checkpoint(tmp_path / "run", 1, {"a": X}, {})
+    with pytest.raises(MismatchError, match=r"is a checkpoint made by .*, not a bank"):
+        PosteriorBank(folder=tmp_path / "run" / "step-000000001")
+    assert kind_of(bank.folder) == "bank"
+    (bank.folder / "artefact.json").unlink()  # as in earlier versions
+    assert len(list(PosteriorBank(folder=bank.folder))) == 6
+    (bank.folder / "artefact.json").write_text("{}")
+    with pytest.raises(DamagedError, match=r"artefact.json is damaged.*or delete it: samples have checksums"):
+        PosteriorBank(folder=bank.folder)
+
+
+INTRUDER = """
+import sys
+sys.path.insert(0, {root!r})
+from sparse_langevin import PosteriorBank
+from sparse_langevin.storage.artefact import kind_of
+from sparse_langevin.storage.checkpoint import save_checkpoint
+from sparse_langevin.storage.errors import MismatchError
+from tests.posterior.chains import run
+run(PosteriorBank(thin=5, folder={folder!r}), steps=10, chain=3)
+"""
+
+
+def test_two_processes_may_not_share_a_bank(tmp_path):
+    """The second one would remove what the first is about to write."""
+    bank = PosteriorBank(thin=5, folder=tmp_path)
+    run(bank, steps=10)
+    live = bank.folder / ".writing-sample-000-000000045.safetensors"
+    live.write_bytes(b"half")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    command = [sys.executable, "-c", INTRUDER.format(root=root, folder=str(bank.folder))]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert "LockedError: another process is running in" in result.stderr
+    assert live.exists() and len(bank) == 2
+    del bank  # nobody in this process has it any more
+    subprocess.run(command, check=True)
+    assert len(PosteriorBank(folder=tmp_path)) == 4 and not live.exists()
 
 
 def test_a_crash_between_base_and_sample(tmp_path):

@@ -1,12 +1,18 @@
 """Jobs in processes: order, failures, and stopping."""
 
+import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
+from sparse_langevin.runtime import processes
 from sparse_langevin.runtime.interrupts import EXIT_CODE
-from sparse_langevin.runtime.processes import run_in_processes
+from sparse_langevin.runtime.processes import Workers, each, run_in_processes
 
 
 def write(path, text):
@@ -57,3 +63,76 @@ def test_stop_ends_what_runs_and_begins_nothing_more(tmp_path):
     run_in_processes(jobs, 1, tick=lambda running: seen.update(running), stop=(tmp_path / "a").exists)
     assert time.monotonic() - begin < 50
     assert seen <= {"a"} and not (tmp_path / "b").exists()
+
+
+def kill_once(path):
+    if not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def tell(seconds=0.0):
+    time.sleep(seconds)
+    return multiprocessing.get_start_method(), signal.getsignal(signal.SIGINT), os.getppid()
+
+
+def test_workers_are_not_forked_and_ignore_the_keyboard():
+    with Workers(2) as pool:
+        method, handler, parent = pool.submit(tell).result()
+        assert handler is signal.SIG_IGN and parent == os.getpid()
+    assert method == "spawn" and not multiprocessing.active_children()
+
+
+def test_an_interrupt_reaches_the_parent_alone():
+    """Ctrl-C goes to every process of a terminal, also to workers that are still starting."""
+    code = (
+        "import os, signal; from concurrent.futures import wait\n"
+        "from sparse_langevin.runtime.processes import Workers\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('parent'))\n"
+        "with Workers(2) as pool:\n"
+        "    jobs = [pool.submit(abs, -i) for i in range(4)]\n"
+        "    os.killpg(0, signal.SIGINT)\n"
+        "    print(sorted(job.result() for job in jobs))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, start_new_session=True)
+    assert (result.stdout, result.stderr) == ("parent\n[0, 1, 2, 3]\n", "")
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path, caplog):
+    with Workers(2) as pool:
+        jobs = [pool.submit(kill_once, tmp_path / name) for name in "abc"]
+        assert all(job.result(timeout=60) != os.getpid() for job in jobs)
+    assert "a worker process died" in caplog.text
+    with pytest.raises(RuntimeError, match="shut down"):
+        pool.submit(int)
+
+
+def test_workers_that_only_die(caplog, monkeypatch):
+    monkeypatch.setattr(processes, "DEATHS", 1)
+    with Workers(1) as pool:
+        jobs = [pool.submit(leave, 9) for _ in range(2)]
+        for job in jobs:
+            with pytest.raises(BrokenProcessPool):
+                job.result(timeout=60)
+    assert caplog.text.count("died 2 times in a row") == 1 and "workers=0 does without them" in caplog.text
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_each(workers, tmp_path):
+    assert sorted(each(divmod, [(7, 2), (9, 4)], workers)) == [(2, 1), (3, 1)]
+    assert list(each(divmod, [], workers)) == []
+    with pytest.raises(ZeroDivisionError):
+        list(each(divmod, [(1, 0)], workers))
+    begun = each(write, [(tmp_path / str(i), "text") for i in range(50)], workers)
+    next(begun)
+    begun.close()  # those that have begun are finished, others are not begun
+    assert 1 <= len(list(tmp_path.iterdir())) < 50
+
+
+def test_cancelled_jobs_are_told():
+    with Workers(1) as pool:
+        jobs = [pool.submit(tell, 0.2) for _ in range(20)]
+        jobs[0].result()
+        pool.shutdown(cancel_futures=True)
+        assert jobs[-1].cancelled() and all(job.done() for job in jobs)

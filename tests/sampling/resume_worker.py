@@ -20,7 +20,7 @@ from sparse_langevin import (
     sgld,
     sgld_sa,
 )
-from sparse_langevin.storage import checkpoint, files
+from sparse_langevin.storage import artefact, files
 
 ALGORITHMS = {"sgld": (sgld, 1e-4), "psgld": (psgld, 1e-2), "sgld-sa": (sgld_sa, 1e-4), "psgld-sa": (psgld_sa, 1e-2)}
 STEPS, SAVE_EVERY = 240, 9
@@ -98,4 +98,4 @@ def kill_at_disk_operation(n):
             os.kill(os.getpid(), signal.SIGKILL)
         whole(path, data)
 
-    files.write_synced = checkpoint.write_synced = torn
+    files.write_synced = artefact.write_synced = torn

@@ -1,7 +1,6 @@
 """The loop: batches, evaluation, history, callbacks, and what it refuses."""
 
 import collections
-import json
 import os
 import signal
 
@@ -12,7 +11,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sparse_langevin import Batches, ChainWarning, GaussianLikelihood, PosteriorBank, Pruning, fit, psgld_sa, sgld
 from sparse_langevin.sampling.training import CLOCKS
-from sparse_langevin.storage.checkpoint import CheckpointError
+from sparse_langevin.storage.errors import DamagedError, MismatchError
+from sparse_langevin.storage.lines import read_lines
 
 X = torch.randn(25, 3, generator=torch.Generator().manual_seed(0))
 Y = X[:, :1] - X[:, 1:2]
@@ -167,7 +167,7 @@ def test_run_folder_resumes_and_finished_runs_stay(tmp_path):
     first, history = run(10)
     again, same = run(10)
     assert torch.equal(first.flat.vector, again.flat.vector) and again.steps == 10
-    assert same == history == [json.loads(line) for line in (tmp_path / "run/history.jsonl").read_text().splitlines()]
+    assert same == history == read_lines(tmp_path / "run/history.jsonl")
     longer, _ = run(15)
     whole = make()
     fit(whole, loader(), steps=15)
@@ -302,7 +302,7 @@ def test_another_runs_bank_is_left_alone(tmp_path):
     with pytest.raises(RuntimeError, match="give the bank of this run"):
         fit(make(), loader(), steps=40, run=tmp_path / "a", bank=PosteriorBank(thin=10, folder=tmp_path / "b/samples"))
     assert len(PosteriorBank(folder=tmp_path / "b/samples")) == 12
-    with pytest.raises(CheckpointError, match="started with bank"):
+    with pytest.raises(MismatchError, match="started with bank"):
         fit(make(), loader(), steps=40, run=tmp_path / "a")
     with pytest.raises(ValueError, match="samples of another run"):
         fit(make(seed=5), loader(), steps=20, bank=PosteriorBank(thin=5, folder=tmp_path / "b/samples"))
@@ -323,7 +323,7 @@ def test_evaluate_must_return_numbers_with_new_names(values):
 def test_missing_history_is_noticed(tmp_path):
     fit(make(), loader(), steps=4, run=tmp_path)
     (tmp_path / "history.jsonl").unlink()
-    with pytest.raises(CheckpointError, match="missing or shorter"):
+    with pytest.raises(DamagedError, match="missing or shorter"):
         fit(make(), loader(), steps=8, run=tmp_path)
 
 
@@ -334,7 +334,7 @@ def test_other_settings_are_refused(tmp_path):
         (make(seed=1, step_size=2e-2), loader(), "step_size"),
         (make(seed=1), loader(seed=9), "loader"),
     ):
-        with pytest.raises(CheckpointError, match=message):
+        with pytest.raises(MismatchError, match=message):
             fit(sampler, batches, steps=8, run=tmp_path)
 
 
@@ -354,7 +354,7 @@ def test_damaged_checkpoint_offers_the_previous(tmp_path):
     newest = tmp_path / "checkpoints/step-000000008"
     state = newest / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"step-000000004 is intact: delete the folder .*step-000000008"):
+    with pytest.raises(DamagedError, match=r"step-000000004 is intact: delete the folder .*step-000000008"):
         fit(make(), loader(), steps=8, run=tmp_path, save_every=4)
 
 

@@ -77,7 +77,7 @@ def test_worker_processes_make_the_same_records(tmp_path):
 
 
 def test_what_does_not_fit_is_refused(folder, tmp_path):
-    with pytest.raises(ValueError, match="holds a study with burn_in = 100, now it is 2000"):
+    with pytest.raises(ValueError, match="was started with burn_in = 100, now it is 2000"):
         run(EXTENT, folder, workers=0)
     with pytest.raises(ValueError, match="no method 'sgd'"):
         Extent(only="sgd")

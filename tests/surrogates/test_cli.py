@@ -168,9 +168,9 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     np.save(tmp_path / "huge.npy", np.abs(negative) * 1e300)
     assert "more than single precision can hold" in error(*predict, tmp_path / "huge.npy")
     assert "is the folder of a run" in error("export", finished.path, "--out", finished.path, "--force")
-    manifest = (data.folder / "manifest.json").read_bytes()
-    assert "not that of a model" in error("export", finished.path, "--out", data.folder, "--force")
-    assert (data.folder / "manifest.json").read_bytes() == manifest
+    manifest = (data.folder / "artefact.json").read_bytes()
+    assert "not a model" in error("export", finished.path, "--out", data.folder, "--force")
+    assert (data.folder / "artefact.json").read_bytes() == manifest
     assert "must end in .npz" in error("predict", finished.path, "--input", "x.npy", "--out", tmp_path / "u.txt")
     (tmp_path / "there.html").write_text("mine")
     assert "it exists" in error("report", finished.path, "--out", tmp_path / "there.html")
@@ -242,7 +242,7 @@ def test_export_ships_the_last_sample(data, finished, tmp_path, monkeypatch, cap
     assert "it exists" in refused(monkeypatch, capsys, "export", finished.path, "--out", tmp_path / "small")
     call("export", finished.path, "--out", tmp_path / "small", "--force")
     assert not (tmp_path / "small" / "network.onnx").exists()  # it might be that of another network
-    (tmp_path / "small" / "manifest.json").write_text("{}")
+    (tmp_path / "small" / "artefact.json").write_text("{}")
     predict = ["predict", tmp_path / "small", "--input", tmp_path / "kappa.npy", "--out", tmp_path / "c.npz"]
     assert "is damaged" in refused(monkeypatch, capsys, *predict)
 

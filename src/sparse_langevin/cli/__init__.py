@@ -15,7 +15,7 @@ from sparse_langevin.cli.reproduce import reproduce
 from sparse_langevin.cli.select import select
 from sparse_langevin.runtime.extras import MissingExtraError
 from sparse_langevin.runtime.interrupts import Interrupted
-from sparse_langevin.storage.files import StorageError
+from sparse_langevin.storage.errors import StorageError
 
 app = typer.Typer(
     help="Bayesian sparse learning with preconditioned stochastic gradient MCMC.",

@@ -151,10 +151,10 @@ def predict(
     """Velocity of new permeability fields, with standard deviations when the run has kept samples."""
     import torch
 
-    from sparse_langevin.deploy.model_file import MANIFEST
-    from sparse_langevin.problems.darcy.datasets import RECIPE, DarcyData
+    from sparse_langevin.problems.darcy.datasets import DarcyData
     from sparse_langevin.problems.darcy.imported import read_arrays
     from sparse_langevin.runtime.progress import progress_bar
+    from sparse_langevin.storage.artefact import kind_of
     from sparse_langevin.surrogates import SurrogateRun
     from sparse_langevin.surrogates.calibration import run_factors
     from sparse_langevin.surrogates.export import load_exported
@@ -169,7 +169,7 @@ def predict(
         raise ValueError("--last is one network, which has no spread: leave it out, or the options about error bars")
     require_new(out, overwrite=force)
     kappa = torch.from_numpy(read_arrays(input)["kappa"])
-    if (run / MANIFEST).exists() and not (run / RECIPE).exists():  # made by 'export', not a data set
+    if kind_of(run) == "model":
         if device is not None:
             raise ValueError(f"{run} is made for the CPU: leave out --device, or give the run it was exported from")
         if std or quantiles or recalibrated:

@@ -1,18 +1,16 @@
 """A model in a folder, as small as its zeros allow, with checksums and without pickle.
 
-The folder has ``weights-HASH.safetensors``, the arrays that `encoding` makes of the tensors, and ``manifest.json``,
-with what they mean, the SHA-256 of both, and whatever the caller wants to add. The container is written first, under a
-name of its own, and the manifest last: after a crash there is the old model, the new one, or none.
+The folder is an artefact (see `storage.artefact`) with ``weights-HASH.safetensors``, the arrays that `encoding` makes
+of the tensors; the manifest says what they mean, and whatever the caller wants to add. The container is written first,
+under a name of its own, and the manifest last: after a crash there is the old model, the new one, or none.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as read_container
 from safetensors.torch import save
@@ -22,15 +20,13 @@ from torch.func import functional_call
 from sparse_langevin.deploy.encoding import Layer, Values, decode, encode
 from sparse_langevin.deploy.sparse_linear import require_dense
 from sparse_langevin.sampling.evaluation import evaluating
-from sparse_langevin.storage.files import require_new, sha256, write_atomically
+from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind
+from sparse_langevin.storage.errors import DamagedError, MismatchError, StorageError
+from sparse_langevin.storage.files import locked, require_new, sha256
 
-FORMAT = 1
-MANIFEST = "manifest.json"
+MODEL = Kind("model", 2, "'export'", "Export it again into another folder, or take another copy", ("torch",))
 CONTAINERS = "weights-*.safetensors"
-
-
-class ModelFileError(ValueError):
-    """A model's folder is missing, damaged, or belongs to another architecture."""
+ModelFileError = StorageError  # the name of earlier versions
 
 
 @dataclass(frozen=True)
@@ -53,12 +49,6 @@ class Manifest:
     layers: dict[str, Layer]
     meta: dict[str, Any]
     versions: dict[str, str]
-    container_sha256: str
-
-    @property
-    def container(self) -> str:
-        """Name of the file with the arrays."""
-        return CONTAINERS.replace("*", self.container_sha256[:16])
 
 
 def export(
@@ -91,70 +81,48 @@ def export(
     """
     folder = Path(folder)
     require_new(folder / MANIFEST, overwrite=overwrite)
-    if (folder / MANIFEST).exists() and not any(folder.glob(CONTAINERS)):
-        raise ValueError(f"{folder} has a {MANIFEST} that is not that of a model: choose another folder")
     require_dense(model)
     if values not in get_args(Values):
         raise ValueError(f"values must be one of {', '.join(map(repr, get_args(Values)))}, got {values!r}")
     layers, arrays = _encode(model, values)
     data = save(arrays)
-    manifest = Manifest(layers, dict(meta or {}), _versions(), sha256(data))
-    text = _dump(manifest)
+    container = CONTAINERS.replace("*", sha256(data)[:16])
+    body = {"layers": {name: asdict(layer) for name, layer in layers.items()}, "meta": _checked(meta or {})}
     change = None if example is None else _output_change(model, layers, arrays, example)
-    folder.mkdir(parents=True, exist_ok=True)
-    container = folder / manifest.container
-    known = container.exists()
-    try:
-        write_atomically(container, data)
-        write_atomically(folder / MANIFEST, text)
-    except OSError:
-        if not known:
-            container.unlink(missing_ok=True)
-        raise
-    for stale in set(folder.glob(CONTAINERS)) - {container}:
-        stale.unlink()
+    with locked(folder):
+        require_new(folder / MANIFEST, overwrite=overwrite)
+        Artefact.write(folder, MODEL, body, {container: data})
+        for stale in set(folder.glob(CONTAINERS)) - {folder / container}:
+            stale.unlink()
+    size = len(data) + (folder / MANIFEST).stat().st_size
     dense = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
-    return Exported(folder, len(data) + len(text), dense, change)
+    return Exported(folder, size, dense, change)
 
 
 def load(folder: Path, model: nn.Module) -> nn.Module:
     """Fill a model of the same architecture with what `export` wrote, and return it; on an error it is unchanged."""
-    folder = Path(folder)
-    manifest = read_manifest(folder)
-    _require_same_architecture(folder, manifest, model)
+    artefact = Artefact.open(Path(folder), MODEL, finished=True)
+    manifest = _manifest(artefact)
+    _require_same_architecture(artefact.folder, manifest, model)
     try:
-        data = (folder / manifest.container).read_bytes()
-        if sha256(data) != manifest.container_sha256:
-            raise ValueError(f"{manifest.container} does not match its SHA-256")
-        arrays = read_container(data)
+        arrays = {
+            name: array for file in artefact.files or () for name, array in read_container(artefact.read(file)).items()
+        }
         tensors = {name: decode(name, layer, arrays) for name, layer in manifest.layers.items()}
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise _damaged(folder, error) from error
+    except (ValueError, KeyError, SafetensorError) as error:
+        raise DamagedError(artefact.folder, str(error), MODEL.remedy) from error
     model.load_state_dict(tensors)
     return model
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read and verify the manifest of a folder; the weights are not looked at."""
-    folder = Path(folder)
-    try:
-        body = json.loads((folder / MANIFEST).read_bytes())
-        signature = body.pop("manifest_sha256")
-        if signature != sha256(_canonical(body)):
-            raise ValueError(f"{MANIFEST} does not match its SHA-256")
-        if body["format"] != FORMAT:
-            raise ModelFileError(
-                f"the model in {folder} has format {body['format']}, this version reads {FORMAT}: "
-                f"use sparse-langevin {body['versions']['sparse_langevin']}, which wrote it"
-            )
-        layers = {name: Layer(**entry | {"shape": tuple(entry["shape"])}) for name, entry in body["layers"].items()}
-        return Manifest(layers, body["meta"], body["versions"], body["container_sha256"])
-    except ModelFileError:
-        raise
-    except FileNotFoundError as error:
-        raise ModelFileError(f"there is no model in {folder}: it has no {MANIFEST}") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(folder, error) from error
+    return _manifest(Artefact.open(Path(folder), MODEL, finished=True))
+
+
+def _manifest(artefact: Artefact) -> Manifest:
+    layers = {name: Layer(**it | {"shape": tuple(it["shape"])}) for name, it in artefact.body["layers"].items()}
+    return Manifest(layers, artefact.body["meta"], artefact.versions)
 
 
 def _encode(model: nn.Module, values: Values) -> tuple[dict[str, Layer], dict[str, Tensor]]:
@@ -184,32 +152,19 @@ def _require_same_architecture(folder: Path, manifest: Manifest, model: nn.Modul
     if odd := manifest.layers.keys() ^ state.keys():
         name = min(odd)
         who = "the file" if name in manifest.layers else "the model"
-        raise ModelFileError(f"{folder} holds another architecture: only {who} has {name!r} ({len(odd)} such tensors)")
+        raise MismatchError(f"{folder} holds another architecture: only {who} has {name!r} ({len(odd)} such tensors)")
     for name, layer in manifest.layers.items():
         shape, dtype = tuple(state[name].shape), str(state[name].dtype).removeprefix("torch.")
         if (shape, dtype) != (layer.shape, layer.dtype):
-            raise ModelFileError(
+            raise MismatchError(
                 f"{folder} holds another architecture: {name!r} is {layer.dtype} of shape {layer.shape} there, "
                 f"{dtype} of shape {shape} in the model"
             )
 
 
-def _dump(manifest: Manifest) -> bytes:
-    body = {"format": FORMAT} | asdict(manifest)
+def _checked(meta: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        canonical = _canonical(body)
+        json.dumps(meta, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"meta must be something that JSON can hold: {error}") from error
-    return json.dumps(body | {"manifest_sha256": sha256(canonical)}, indent=1, sort_keys=True).encode()
-
-
-def _canonical(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _damaged(folder: Path, error: Exception) -> ModelFileError:
-    return ModelFileError(f"the model in {folder} is damaged: {error}. Export it again, or take another copy.")
-
-
-def _versions() -> dict[str, str]:
-    return {"sparse_langevin": version("sparse-langevin"), "torch": torch.__version__}
+    return dict(meta)

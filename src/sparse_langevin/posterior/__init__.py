@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sparse_langevin.posterior.encoding import Sample
     from sparse_langevin.posterior.mixture import Mixture
     from sparse_langevin.posterior.predictive import Prediction, Predictive
-    from sparse_langevin.posterior.store import DamagedError
+    from sparse_langevin.storage.errors import DamagedError
 
 __all__ = ["DamagedError", "Mixture", "PosteriorBank", "Prediction", "Predictive", "Sample"]
 

@@ -27,7 +27,6 @@ from sparse_langevin.posterior.encoding import (
 from sparse_langevin.posterior.predictive import Prediction, Predictive
 from sparse_langevin.posterior.reading import Reader, damaged
 from sparse_langevin.posterior.store import (
-    DamagedError,
     FolderStore,
     MemoryStore,
     Place,
@@ -38,7 +37,7 @@ from sparse_langevin.posterior.store import (
 )
 from sparse_langevin.posterior.thinning import Grid, kept, read_grid, remove_unused, write_grid
 from sparse_langevin.sampling.sampler import Info, Sampler
-from sparse_langevin.storage.files import StorageError
+from sparse_langevin.storage.errors import DamagedError, StorageError
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from sparse_langevin.sampling.flat import FlatParameters
-from sparse_langevin.storage.files import sha256
+from sparse_langevin.storage.files import canonical, sha256
 
 Precision = Literal["float16", "full"]
 PRECISIONS = get_args(Precision)
@@ -77,7 +77,7 @@ class Mask:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of names, shapes, type and bits."""
-        return sha256(_canonical({"entries": self.entries, "dtype": self.dtype}) + self.bits)
+        return sha256(canonical({"entries": self.entries, "dtype": self.dtype}) + self.bits)
 
     @cached_property
     def positions(self) -> NDArray[np.int64]:
@@ -163,7 +163,7 @@ def _scale(values: Values, exponent: int) -> None:
 def pack(facts: Mapping[str, Any], values: Values) -> bytes:
     """The bytes of a file that holds one array and some facts about it."""
     known = {"format": FORMAT, **facts, "kind": values.dtype.name, "count": values.size}
-    crc = zlib.crc32(np.ascontiguousarray(values).data, zlib.crc32(_canonical(known)))
+    crc = zlib.crc32(np.ascontiguousarray(values).data, zlib.crc32(canonical(known)))
     # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
     content: bytes = save({"values": values}, metadata={"about": json.dumps(known | {"crc32": crc})})
     return content
@@ -177,7 +177,7 @@ def unpack(data: Buffer) -> tuple[dict[str, Any], Values]:
     if len(data) != start + count * kind.itemsize:
         raise ValueError(f"it has {len(data)} bytes instead of {start + count * kind.itemsize}")
     values = np.frombuffer(data, kind, count, start)
-    if zlib.crc32(values.data, zlib.crc32(_canonical(facts))) != crc:
+    if zlib.crc32(values.data, zlib.crc32(canonical(facts))) != crc:
         raise ValueError("it does not match its checksum")
     if facts["format"] != FORMAT:
         raise ValueError(f"it has format {facts['format']}, and this version reads {FORMAT}")
@@ -194,7 +194,3 @@ def _header(data: Buffer) -> tuple[dict[str, Any], int]:
     if not 0 < length <= len(data) - 8:
         raise ValueError("it is cut off, or not one of ours")
     return dict(json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["about"])), 8 + length
-
-
-def _canonical(facts: Mapping[str, Any]) -> bytes:
-    return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()

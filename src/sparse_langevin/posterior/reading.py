@@ -4,8 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from sparse_langevin.posterior.encoding import Base, Mask, Sample, Values, from_half, unpack
-from sparse_langevin.posterior.store import THINNING, DamagedError, Place, Store, blaming, digests, mask_name, places
+from sparse_langevin.posterior.store import THINNING, Place, Store, blaming, digests, mask_name, places
 from sparse_langevin.posterior.thinning import read_grid
+from sparse_langevin.storage.errors import DamagedError
 
 
 class Reader:

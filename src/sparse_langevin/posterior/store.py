@@ -4,6 +4,7 @@ sample-CCC-SSSSSSSSS.safetensors   one sample, of chain C and step S
 base-CCC-SSSSSSSSS.safetensors     the sample of chain C that its others are stored as differences to
 mask-DIGEST.safetensors            names, shapes, and which parameters are not zero; shared by samples
 thinning.safetensors               how far apart samples are since the bank outgrew its budget
+artefact.json                      says that the folder is a bank; banks of earlier versions have none
 """
 
 import mmap
@@ -14,8 +15,14 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from sparse_langevin.posterior.encoding import DAMAGE, Buffer
-from sparse_langevin.storage.files import TEMPORARY, StorageError, write_atomically
+from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind
+from sparse_langevin.storage.errors import DamagedError
+from sparse_langevin.storage.files import TEMPORARY, Hold, sweep, write_atomically
 
+REMEDY = "Restore it; a sample may also be deleted, and PosteriorBank(skip_damaged=True) leaves out those that need it"
+BANK = Kind(
+    *("bank", 1, "a PosteriorBank", "Restore it, or delete it: samples have checksums of their own"), ("torch", "numpy")
+)
 SUFFIX = ".safetensors"
 THINNING = f"thinning{SUFFIX}"
 _MASK = re.compile(r"mask-([0-9a-f]{64})\.safetensors")
@@ -31,17 +38,6 @@ class Place(NamedTuple):
     def name(self, kind: str) -> str:
         """The name of its file; ``kind`` is ``sample`` or ``base``."""
         return f"{kind}-{self.chain:03d}-{self.step:09d}{SUFFIX}"
-
-
-class DamagedError(StorageError):
-    """A file of a bank is truncated, changed, missing, or not one of ours."""
-
-    def __init__(self, file: str, reason: str) -> None:
-        super().__init__(
-            f"{file} is damaged: {reason}. Restore it; a sample may also be deleted, and "
-            "PosteriorBank(skip_damaged=True) leaves out the samples that need it"
-        )
-        self.reason = reason
 
 
 class Store(Protocol):
@@ -104,10 +100,13 @@ class MemoryStore:
 
 
 class FolderStore:
-    """Files in a folder, mapped into memory when they are read."""
+    """Files in a folder, mapped into memory when they are read; the folder is held from the first change on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._hold: Hold | None = None
+        if (folder / MANIFEST).exists():
+            Artefact.open(folder, BANK)
 
     def where(self, name: str) -> str:
         """What to call a file in a message."""
@@ -129,8 +128,8 @@ class FolderStore:
 
     def write(self, name: str, data: bytes) -> None:
         """Write or replace a file as a whole; a full disk leaves the others as they were."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         try:
+            self._own()
             write_atomically(self.folder / name, data)
         except OSError as error:
             text = f"{error.strerror}; earlier samples are intact: free space, or use PosteriorBank(budget=...)"
@@ -138,12 +137,19 @@ class FolderStore:
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
+        self._own()
         (self.folder / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Remove files that a crash left half-written."""
-        for path in self.folder.glob(f"{TEMPORARY}*{SUFFIX}"):
-            path.unlink(missing_ok=True)
+        """Remove what a crash left behind."""
+        self._own()
+        sweep(self.folder)
+
+    def _own(self) -> None:
+        """Hold the folder, also for other banks of this process, and enter that it is a bank."""
+        if self._hold is None:
+            self._hold = Hold.of(self.folder)
+            Artefact.claim(self.folder, BANK, shared=True)
 
 
 def places(names: Iterable[str], kind: str, chain: int | None = None) -> list[Place]:
@@ -170,6 +176,6 @@ def blaming(store: Store, name: str) -> Iterator[None]:
         yield
     except DAMAGE as error:
         if not store.has(name):
-            raise DamagedError(store.where(name), "it is missing") from error
+            raise DamagedError(store.where(name), "it is missing", REMEDY) from error
         reason = str(error) if type(error) is ValueError else f"its header makes no sense ({error!r})"
-        raise DamagedError(store.where(name), reason) from error
+        raise DamagedError(store.where(name), reason, REMEDY) from error

@@ -1,17 +1,173 @@
-"""Work in several processes at a time, each of which saves itself when it is asked to stop."""
+"""Work in several processes at a time.
 
+`Workers` is an executor for many small jobs, `each` runs them, here or there; `run_in_processes` gives each of a few
+long jobs a process of its own, which saves itself when it is asked to stop. No process is forked: a fork of one that
+has used torch's threads can hang.
+"""
+
+import logging
 import multiprocessing
+import os
+import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, TypeVar
 
-from sparse_langevin.runtime.interrupts import EXIT_CODE
-from sparse_langevin.storage.files import StorageError
+from sparse_langevin.runtime.interrupts import EXIT_CODE, leave_signals_to_the_parent
+from sparse_langevin.storage.errors import StorageError
 
+logger = logging.getLogger(__name__)
+
+DEATHS = 5  # of workers, without a job done in between, after which there is no hope
+T = TypeVar("T")
 Job = tuple[Callable[..., None], tuple[object, ...]]
+_CONTEXT = multiprocessing.get_context("spawn")
+
+
+def each(
+    function: Callable[..., T],
+    arguments: Sequence[tuple[object, ...]],
+    workers: int | None = None,
+    executor: Executor | None = None,
+) -> Generator[T, None, None]:
+    """Call a function with each of the arguments, and yield its results as they come.
+
+    Parameters
+    ----------
+    function, arguments
+        Picklable, unless the work is done in this process.
+    workers
+        Processes; by default one per core. 0 works in this process.
+    executor
+        Any executor instead; it is not shut down.
+
+    Closing the generator early lets those jobs be finished that have begun.
+    """
+    if not arguments or (workers == 0 and executor is None):
+        yield from (function(*some) for some in arguments)
+        return
+    if (pool := executor) is None:
+        script = b"__main__" in bytes(ForkingPickler.dumps((function, arguments)))
+        pool = Workers(min(workers or os.cpu_count() or 1, len(arguments)), script=script)
+    try:
+        for future in as_completed([pool.submit(function, *some) for some in arguments]):
+            yield future.result()
+    finally:
+        if executor is None:
+            pool.shutdown(cancel_futures=True)
+
+
+class Workers(Executor):
+    """Worker processes that leave signals to their parent; when one dies, what it had in work is done again.
+
+    Parameters
+    ----------
+    count
+        Processes.
+    script
+        Whether jobs need what the script that runs has defined. Each worker then imports the script, which must do its
+        work below ``if __name__ == "__main__":``.
+    """
+
+    def __init__(self, count: int, *, script: bool = True) -> None:
+        self._count, self._script, self._deaths, self._closed = count, script, 0, False
+        self._guard = threading.RLock()
+        self._pool = self._new()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Have a function called in one of the processes."""
+        if self._closed:
+            raise RuntimeError("the worker processes were shut down: they take no more jobs")
+        promise: Future[T] = Future()
+        self._send(promise, partial(fn, *args, **kwargs))
+        return promise
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes; jobs that have begun are finished."""
+        with self._guard:
+            self._closed = True
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._count, _CONTEXT, leave_signals_to_the_parent)
+
+    def _send(self, promise: Future[T], task: Callable[[], T]) -> None:
+        with self._guard, _without_interrupts(), nullcontext() if self._script else _without_script():
+            pool = self._pool
+            try:
+                attempt = pool.submit(task)
+            except RuntimeError as error:  # a worker died just now
+                attempt = Future()
+                attempt.set_exception(error)
+        attempt.add_done_callback(lambda attempt: self._settle(pool, attempt, promise, task))
+
+    def _settle(self, pool: Executor, attempt: Future[T], promise: Future[T], task: Callable[[], T]) -> None:
+        """Pass on how an attempt ended, or make another one."""
+        if attempt.cancelled():
+            promise.cancel()
+            promise.set_running_or_notify_cancel()
+            return
+        error = attempt.exception()
+        if isinstance(error, BrokenProcessPool) and self._replace(pool):
+            self._send(promise, task)
+        elif promise.set_running_or_notify_cancel():
+            if error is not None:
+                promise.set_exception(error)
+            else:
+                self._deaths = 0
+                promise.set_result(attempt.result())
+
+    def _replace(self, broken: Executor) -> bool:
+        """Start new processes, unless that was done for another job; false if they only die."""
+        with self._guard:
+            if self._pool is broken and not self._closed:
+                self._deaths += 1
+                self._closed = self._deaths > DEATHS
+                if self._closed:
+                    logger.error(
+                        "worker processes died %s times in a row: they lack memory, or the script that starts them "
+                        'lacks if __name__ == "__main__": around its work. workers=0 does without them',
+                        self._deaths,
+                    )
+                else:
+                    logger.warning("a worker process died; what it had in work is done again")
+                    self._pool = self._new()
+            return not self._closed
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started here do not see Ctrl-C, not even before they can say so themselves."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """Processes that are started here do not import the script that runs, which could do its work all over again."""
+    script = vars(sys.modules["__main__"])
+    known: dict[str, Any] = {name: script[name] for name in ("__file__", "__spec__") if name in script}
+    script.update(dict.fromkeys(known))
+    try:
+        yield
+    finally:
+        script.update(known)
 
 
 def run_in_processes(
@@ -37,15 +193,14 @@ def run_in_processes(
     stop
         Asked as often; true asks the jobs at work to end (SIGTERM), waits for them, and returns.
     """
-    context = multiprocessing.get_context("spawn")  # a fork of a process that has used torch's threads can hang
     waiting, failures = list(jobs), list[str]()
     running: dict[str, tuple[BaseProcess, Connection]] = {}
     try:
         while (waiting or running) and not stop():
             while waiting and len(running) < workers:
                 name = waiting.pop(0)
-                ours, theirs = context.Pipe(duplex=False)
-                process: BaseProcess = context.Process(target=_work, args=(*jobs[name], theirs), daemon=True)
+                ours, theirs = _CONTEXT.Pipe(duplex=False)
+                process: BaseProcess = _CONTEXT.Process(target=_work, args=(*jobs[name], theirs), daemon=True)
                 process.start()
                 theirs.close()
                 running[name] = process, ours

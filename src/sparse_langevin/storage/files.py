@@ -1,18 +1,26 @@
-"""Files that are never half-written, synchronised to disk and renamed into place; folders for one process at a time."""
+"""Files that are never half-written, synchronised to disk and renamed into place; folders for one process at a time.
+
+What differs between operating systems stands here and nowhere else.
+"""
 
 import errno
-import fcntl
 import hashlib
+import json
 import os
+import secrets
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary, finalize
+
+from sparse_langevin.storage.errors import LockedError
 
 TEMPORARY = ".writing-"  # prefix of what a crash may leave behind
-
-
-class StorageError(RuntimeError):
-    """A folder of ours cannot be used: a file is damaged or missing, the disk is full, another process works there."""
+LOCK = f"{TEMPORARY}lock"  # where a folder itself cannot be locked
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -25,7 +33,8 @@ def write_synced(path: Path, data: bytes) -> None:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file as a whole: whoever reads it sees the old or the new contents, also when the disk is full."""
-    temporary = path.with_name(TEMPORARY + path.name)
+    # A name of its own: a process that was thought dead does not write into the same file.
+    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(4)}-{path.name}")
     try:
         write_synced(temporary, data)
         os.replace(temporary, path)
@@ -53,31 +62,92 @@ def require_new(path: Path, *, overwrite: bool = False) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Wait until the names in a folder are on disk; Windows, which cannot open a folder, sees to it by itself."""
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder, which is made if it is not there, for this process."""
+    """Hold a folder, which is made if it is not there, for this process, and remove what a crash left in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = _lock(folder)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StorageError(
-                f"another process is running in {folder}: wait for it, or choose another folder"
-            ) from error
+        sweep(folder)
         yield
     finally:
         os.close(descriptor)
 
 
+class Hold:
+    """A folder that all of this process hold together, until the last of them has let go of it."""
+
+    _all: ClassVar[WeakValueDictionary[Path, "Hold"]] = WeakValueDictionary()
+    _guard: ClassVar[Lock] = Lock()
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        finalize(self, os.close, _lock(folder))
+
+    @classmethod
+    def of(cls, folder: Path) -> "Hold":
+        """The hold on a folder, which is made if it is not there; a `LockedError` if another process has it."""
+        with cls._guard:
+            return cls._all.get(folder.resolve()) or cls._all.setdefault(folder.resolve(), cls(folder))
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a crash left in a folder; only for the process that holds it, or a folder around it."""
+    for leftover in folder.glob(f"{TEMPORARY}*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        elif leftover.name != LOCK:
+            leftover.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that has a final name, which means that it is complete, also while it goes."""
+    doomed = folder.with_name(f"{TEMPORARY}{folder.name}-removed")
+    os.rename(folder, doomed)
+    shutil.rmtree(doomed)
+
+
+def canonical(value: Any) -> bytes:
+    """The one way to write a value as JSON, for digests and comparisons."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
 def sha256(data: bytes) -> str:
     """SHA-256 of some bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """SHA-256 of a file, which need not fit into memory."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder until the descriptor that is returned is closed, or the process ends."""
+    descriptor = os.open(folder, os.O_RDONLY) if sys.platform != "win32" else os.open(folder / LOCK, os.O_CREAT)
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:  # the latter is what msvcrt raises
+        os.close(descriptor)
+        raise LockedError(f"another process is running in {folder}: wait for it, or choose another folder") from error
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

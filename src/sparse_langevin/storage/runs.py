@@ -1,30 +1,26 @@
 """The folder of a run: its checkpoints and its history.
 
+artefact.json                 says that it is a run
 checkpoints/step-NNNNNNNNN/   the last two, see `checkpoint`
-history.jsonl                 one line per evaluation
+history.jsonl                 one line per evaluation, see `lines`
 
 A checkpoint remembers how long the history was; resuming from it cuts the history back to that length.
 """
 
-import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from sparse_langevin.storage.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    checkpoints,
-    load_checkpoint,
-    save_checkpoint,
-    step_of,
-)
-from sparse_langevin.storage.files import TEMPORARY
+from sparse_langevin.storage.artefact import Artefact, Kind, require_same
+from sparse_langevin.storage.checkpoint import Checkpoint, checkpoints, load_checkpoint, save_checkpoint, step_of
+from sparse_langevin.storage.errors import DamagedError, MismatchError
+from sparse_langevin.storage.files import remove_folder, sweep
+from sparse_langevin.storage.lines import read_lines, write_line
 
+RUN = Kind("run", 3, "'train' or fit", "Start the run again in a new folder", ("torch", "numpy", "numba"))
 Record = dict[str, float]
 
 
@@ -45,41 +41,38 @@ class RunFolder:
         self._checkpoints = self.path / "checkpoints"
 
     def latest(self, settings: Mapping[str, str]) -> Checkpoint | None:
-        """The newest checkpoint, or None in a new folder; refuses one that was made with other settings."""
+        """The newest checkpoint, or None in a new folder; refuses one that was made with other settings.
+
+        The folder is held by this process, see `files.locked`.
+        """
+        sweep(self._checkpoints)
         saved = checkpoints(self._checkpoints)
-        if not saved:
-            if self._history.exists() and self._history.stat().st_size:
-                raise ValueError(
-                    f"{self._history} is in the way: the folder has no checkpoint, so it is another run's; "
-                    "choose another folder or remove it"
-                )
+        if not saved and self._history.exists() and self._history.stat().st_size:
+            raise MismatchError(
+                f"{self._history} is in the way: the folder has no checkpoint, so it is another run's; "
+                "choose another folder or remove it"
+            )
+        checkpoint = load_checkpoint(saved[-1]) if saved else None
+        Artefact.claim(self.path, RUN, shared=True)  # whoever runs this chain may have entered more about it
+        if checkpoint is None:
             self._history.touch()
-            return None
-        checkpoint = load_checkpoint(saved[-1])
-        for name, now in settings.items():
-            before = checkpoint.meta["settings"].get(name)
-            if before != now:
-                raise CheckpointError(
-                    f"the run in {self.path} was started with {name} = {before}, now it is {now}: "
-                    "resume with the same settings, or choose another folder"
-                )
+        else:
+            require_same(f"the run in {self.path}", checkpoint.meta["settings"], settings)
         return checkpoint
 
     def append(self, record: Record) -> None:
         """Add a line to the history."""
-        with open(self._history, "a") as file:
-            file.write(json.dumps(record) + "\n")
+        with open(self._history, "ab") as file:
+            file.write(write_line(record))
 
     def cut_history(self, checkpoint: Checkpoint) -> list[Record]:
         """Cut the history back to the checkpoint's, and return it."""
         length = checkpoint.meta["history_bytes"]
-        lines = self._history.read_bytes() if self._history.exists() else b""
-        if len(lines) < length:
-            raise CheckpointError(
-                f"{self._history} is missing or shorter than when the checkpoint was saved: restore it"
-            )
+        if not self._history.exists() or self._history.stat().st_size < length:
+            raise DamagedError(self._history, "it is missing or shorter than when the checkpoint was saved")
+        found = read_lines(self._history, length)
         os.truncate(self._history, length)
-        return [json.loads(line) for line in lines[:length].splitlines()]
+        return found
 
     def save(self, step: int, begin: int, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
         """Write a checkpoint; keep it and the regular one before it, whatever interruptions saved in between."""
@@ -91,6 +84,4 @@ class RunFolder:
         regular = [path for path in older if (step_of(path) - begin) % self.save_every == 0]
         for path in older:
             if path not in regular[-1:]:
-                doomed = path.with_name(TEMPORARY + path.name)
-                os.rename(path, doomed)  # what has a final name is complete, also while it goes
-                shutil.rmtree(doomed)
+                remove_folder(path)

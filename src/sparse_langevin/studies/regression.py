@@ -1,10 +1,7 @@
 """The regression study: one record per (test, replicate), made where missing, so that a stopped study goes on."""
 
 import json
-import multiprocessing
-import os
-from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,7 +10,8 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from sparse_langevin.runtime.interrupts import leave_signals_to_the_parent
+from sparse_langevin.runtime.processes import each
+from sparse_langevin.storage.artefact import require_same
 from sparse_langevin.storage.files import write_atomically
 from sparse_langevin.studies import regression_data
 from sparse_langevin.studies.regression_contenders import LABELS, PAPER, Lengths, Record, fit_record
@@ -21,7 +19,6 @@ from sparse_langevin.studies.regression_contenders import LABELS, PAPER, Lengths
 SETTINGS, RECORDS = "settings.json", "records"
 Cell = tuple[int, int]  # (test, replicate)
 Records = dict[Cell, dict[str, Record]]
-Job = tuple[Cell, list[str], Path, Lengths]
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def run(
     jobs = [(cell, names, folder, lengths) for cell, names in missing.items()]
     there = len(cells) - len(jobs)
     progress(there, len(cells))
-    with closing(_make_all(jobs, workers)) as made:
+    with closing(each(_make, jobs, workers)) as made:
         for done, _ in enumerate(made, there + 1):
             progress(done, len(cells))
     return load(extent, folder)
@@ -124,24 +121,6 @@ def _make(cell: Cell, names: list[str], folder: Path, lengths: Lengths) -> None:
     write_atomically(_path(folder, cell), json.dumps(content).encode())
 
 
-def _make_all(jobs: list[Job], workers: int | None) -> Generator[None, None, None]:
-    """Work through the jobs, here or in processes; closing it early lets those in work be finished."""
-    if workers == 0 or not jobs:
-        for job in jobs:
-            _make(*job)
-            yield
-        return
-    # Not forked: a fork of a process that has used torch's threads can hang.
-    context = multiprocessing.get_context("spawn")
-    size = min(workers or os.cpu_count() or 1, len(jobs))
-    pool = ProcessPoolExecutor(size, context, initializer=leave_signals_to_the_parent)
-    try:
-        for future in as_completed([pool.submit(_make, *job) for job in jobs]):
-            yield future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 def _missing(extent: Extent, folder: Path, cell: Cell) -> list[str]:
     found = _read(folder, cell)
     return [name for name in extent.contenders(cell[1]) if name not in found]
@@ -167,12 +146,7 @@ def _claim(folder: Path, lengths: Lengths) -> None:
     path, wanted = folder / SETTINGS, asdict(lengths)
     if path.exists():
         there: dict[str, Any] = json.loads(path.read_bytes())
-        for name, value in wanted.items():
-            if there.get(name) != value:
-                raise ValueError(
-                    f"{folder} holds a study with {name} = {there.get(name)}, now it is {value}: "
-                    "use the same settings, or another folder"
-                )
+        require_same(f"the study in {folder}", there, wanted)
     (folder / RECORDS).mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_atomically(path, json.dumps(wanted, indent=1).encode())

@@ -34,6 +34,7 @@ from sparse_langevin.problems.darcy.tensors import Normalisation
 from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.storage.checkpoint import CheckpointError
 from sparse_langevin.storage.files import TEMPORARY, sha256, write_atomically
+from sparse_langevin.storage.lines import read_lines
 from sparse_langevin.storage.runs import Record
 from sparse_langevin.surrogates.settings import Settings, make_network
 
@@ -174,7 +175,7 @@ class SurrogateRun:
         if not path.exists():
             return []
         try:
-            found: list[Record] = [json.loads(line) for line in path.read_text().splitlines()]
+            found: list[Record] = read_lines(path)
             if any("step" not in record for record in found):
                 raise ValueError("a line is not a record")
         except (ValueError, TypeError) as error:

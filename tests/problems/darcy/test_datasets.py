@@ -1,19 +1,27 @@
 """Data sets: pure functions of their recipe, whatever happens while they are made."""
 
 import contextlib
-import json
 import math
 import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from sparse_langevin.problems.darcy import KLE, DarcyData, Grid, Recipe, Solver, generate
+from sparse_langevin.problems.darcy.datasets import DATA_SET
+from sparse_langevin.storage.artefact import Artefact, kind_of
+from sparse_langevin.storage.errors import DamagedError, LockedError, MismatchError
+from sparse_langevin.storage.files import canonical
 from tests.problems.darcy.dataset_worker import RECIPE, make
+from tests.storage.crashes import crash_everywhere, flipped
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["sparse_langevin.problems.darcy", "tests.problems.darcy.dataset_worker"])
@@ -21,6 +29,11 @@ processes.set_forkserver_preload(["sparse_langevin.problems.darcy", "tests.probl
 
 def contents(folder):
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+
+
+def unfinish(folder):
+    """As before the last shard was made."""
+    replace(Artefact.open(folder, DATA_SET), files=None)._enter()
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +73,7 @@ def test_killed_twenty_times(clean, tmp_path):
     generator = random.Random(0)
     kills = 0
     while kills < 20:
-        delay = generator.uniform(0.0, 0.25)
+        delay = generator.uniform(0.0, 2.0)
         process = processes.Process(target=make, args=(str(folder), 2, delay))
         process.start()
         process.join()
@@ -68,7 +81,7 @@ def test_killed_twenty_times(clean, tmp_path):
         if process.exitcode == 0:
             for path in list(folder.glob("shard-*"))[::2]:
                 path.unlink()
-            (folder / "manifest.json").unlink()
+            unfinish(folder)
     process = processes.Process(target=make, args=(str(folder), 2))
     process.start()
     process.join()
@@ -121,7 +134,7 @@ def test_channel_data_sets(tmp_path):
 
 def test_other_recipes_and_foreign_folders_are_refused(clean, tmp_path):
     before = contents(clean)
-    with pytest.raises(ValueError, match="holds a data set with seed = 7, now it is 8"):
+    with pytest.raises(ValueError, match="was started with seed = 7, now it is 8"):
         generate(Recipe("kle", 130, RECIPE.grid, RECIPE.settings, shard_size=10, seed=8), clean)
     assert contents(clean) == before
     (tmp_path / "notes.txt").write_text("mine")
@@ -133,32 +146,120 @@ def test_other_recipes_and_foreign_folders_are_refused(clean, tmp_path):
 def test_changed_and_missing_shards_are_noticed(clean, tmp_path):
     folder = tmp_path / "out"
     generate(RECIPE, folder, workers=0)
-    shard = folder / "shard-00003.h5"
-    data = bytearray(shard.read_bytes())
-    data[-9] ^= 1
-    shard.write_bytes(data)
-    with pytest.raises(ValueError, match="does not match its SHA-256"):
-        DarcyData(folder, verify=True)
-    with pytest.raises(ValueError, match=r"shard-00003.h5 cannot be read"):
-        shard.write_bytes(data[:500])
-        DarcyData(folder).array("kappa")
+    shard, manifest = folder / "shard-00003.h5", folder / "artefact.json"
+    for _ in flipped(shard, every=100_003):
+        for look in (DarcyData(folder).verify, lambda: DarcyData(folder).sample(30)):
+            with pytest.raises(
+                DamagedError, match=r"shard-00003.h5 is damaged: it does not match .*Delete the file, and"
+            ):
+                look()
+        with pytest.raises(DamagedError, match="shard-00003"):
+            DarcyData(folder).array("kappa", "test")
+    DarcyData(folder, verify=True)
     shard.unlink()
-    with pytest.raises(ValueError, match=r"is missing: run the same command again"):
+    with pytest.raises(DamagedError, match=r"it is missing. Delete the file, and run the same command again"):
         DarcyData(folder, verify=True)
     generate(RECIPE, folder, workers=0)
     assert contents(folder) == contents(clean)
+    for _ in flipped(manifest, every=5):
+        with contextlib.suppress(DamagedError):
+            assert DarcyData(folder).manifest == DarcyData(clean).manifest  # the text means the same
     shard.unlink()
-    for text, message in ("{", "is damaged"), ("[]", "not that of a data set"), ("{}", "not that of a data set"):
-        (folder / "manifest.json").write_text(text)
-        with pytest.raises(ValueError, match=message):
-            DarcyData(folder)
-    (folder / "manifest.json").unlink()
-    with pytest.raises(ValueError, match="begun but not finished"):
+    unfinish(folder)
+    with pytest.raises(MismatchError, match="begun but not finished"):
         DarcyData(folder)
     generate(RECIPE, folder, workers=0)
     assert contents(folder) == contents(clean)
-    with pytest.raises(ValueError, match="there is no data set"):
+    with pytest.raises(MismatchError, match="there is no data set"):
         DarcyData(tmp_path / "nowhere")
+
+
+SMALL = Recipe("kle", 5, Grid(5, 4), {"terms": 3}, shard_size=2)
+
+
+def test_a_crash_at_any_operation_loses_nothing(tmp_path):
+    """The next call goes on, and what is finished has the bytes of a data set that was made without crashes."""
+    generate(SMALL, tmp_path / "clean", workers=0)
+    folder = tmp_path / "out"
+
+    def nothing_is_half_written():
+        assert kind_of(folder) in (None, "data set") if folder.exists() else True
+        for path in folder.glob("shard-*"):
+            assert path.read_bytes() == (tmp_path / "clean" / path.name).read_bytes()
+        if (folder / "shard-00002.h5").exists() and crashed[0] % 2:  # also in a folder with some of them
+            (folder / "shard-00001.h5").unlink(missing_ok=True)
+        crashed[0] += 1
+
+    crashed = [0]
+    assert crash_everywhere(lambda: generate(SMALL, folder, workers=0), nothing_is_half_written) > 10
+    generate(SMALL, folder, workers=0)
+    assert contents(folder) == contents(tmp_path / "clean")
+
+
+def test_two_at_once(tmp_path):
+    """The second one is refused, and takes nothing away from the first, which is finished as if alone."""
+    folder, exits = tmp_path / "out", []
+
+    def intrude(done, total):
+        (folder / ".writing-live").write_bytes(b"another worker writes this")
+        with pytest.raises(LockedError, match="another process is running in"):
+            generate(SMALL, folder, workers=0)
+        if not exits:
+            process = processes.Process(target=make, args=(str(folder), 0), kwargs={"recipe": SMALL})
+            process.start()
+            process.join()
+            exits.append(process.exitcode)
+        assert (folder / ".writing-live").exists()
+
+    data = generate(SMALL, folder, workers=0, progress=intrude)
+    assert exits == [1] and not (folder / ".writing-live").exists()
+    data.verify()
+    generate(SMALL, folder, workers=0, progress=intrude)  # a finished one can be had by all
+
+
+def test_any_executor_will_do(tmp_path):
+    generate(SMALL, tmp_path / "alone", workers=0)
+    with ThreadPoolExecutor(2) as pool:
+        generate(SMALL, tmp_path / "out", executor=pool)
+        assert pool.submit(int).result() == 0  # it is not shut down
+    assert contents(tmp_path / "out") == contents(tmp_path / "alone")
+
+
+def test_a_plain_script_may_use_processes(tmp_path):
+    """The workers do not import it: it would make the data set once more in each of them."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from sparse_langevin.problems import darcy\n"
+        "print('once')\n"
+        "recipe = darcy.Recipe('kle', 5, darcy.Grid(5, 4), {'terms': 3}, shard_size=2)\n"
+        "print(len(darcy.generate(recipe, 'data', workers=2)))\n"
+    )
+    result = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == ("once\n5\n", "")
+
+
+def test_data_sets_of_the_format_before(clean, tmp_path):
+    """They had a recipe.json, and a manifest.json with the digests when they were finished."""
+    folder = tmp_path / "out"
+    generate(RECIPE, folder, workers=0)
+    new = DarcyData(folder)
+    (folder / "artefact.json").unlink()
+    (folder / "recipe.json").write_bytes(canonical(new.recipe))
+    with pytest.raises(MismatchError, match="begun by an earlier version: generate it in another folder"):
+        DarcyData(folder)
+    (folder / "manifest.json").write_bytes(canonical(new.manifest))
+    old = DarcyData(folder, verify=True)
+    assert old.manifest == new.manifest and np.array_equal(old.array("kappa"), new.array("kappa"))
+    shard = folder / "shard-00003.h5"
+    shard.unlink()
+    with pytest.raises(MismatchError, match="started with seed = 7, now it is 8"):
+        generate(replace(RECIPE, seed=8), folder, workers=0)
+    generate(RECIPE, folder, workers=0)
+    assert shard.read_bytes() == (clean / shard.name).read_bytes() and not (folder / "artefact.json").exists()
+    for text in ("{", "[]", "{}"):
+        (folder / "manifest.json").write_text(text)
+        with pytest.raises(DamagedError, match=r"manifest.json is damaged.* Generate the data set again"):
+            DarcyData(folder)
 
 
 def test_export(clean, tmp_path):
@@ -206,6 +307,6 @@ def test_bad_recipes_write_nothing(arguments, message, tmp_path):
 
 
 def test_manifest_says_how_it_was_made(clean):
-    manifest = json.loads((clean / "manifest.json").read_text())
-    assert manifest["recipe"]["seed"] == 7 and manifest["recipe"]["settings"]["terms"] == 20
-    assert "sparse-langevin" in manifest["versions"]
+    made = Artefact.open(clean, DATA_SET, finished=True)
+    assert made.body["seed"] == 7 and made.body["settings"]["terms"] == 20
+    assert {"sparse-langevin", "numpy", "qdldl"} <= set(made.versions)

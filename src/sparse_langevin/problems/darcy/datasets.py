@@ -2,9 +2,8 @@ r"""Data sets of (kappa, velocity, pressure) by the thousand.
 
 A data set is a folder:
 
-    recipe.json          what was asked for; written first
+    artefact.json        the recipe and, when all is made, the SHA-256 of every shard; see `storage.artefact`
     shard-00000.h5 ...   samples in order, ``shard_size`` to a file, each written whole
-    manifest.json        versions, and the SHA-256 of every shard; written last
 
 Sample i is a pure function of (recipe, i): any worker may make it, in any order. Stopped or killed at any moment, the
 same call makes what is missing, and the finished folder has the same bytes whatever the number of workers.
@@ -13,14 +12,10 @@ same call makes what is missing, and the finished folder has the same bytes what
 import errno
 import io
 import json
-import logging
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from importlib.metadata import version
+from concurrent.futures import Executor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,12 +28,16 @@ from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.imported import ImportedArrays
 from sparse_langevin.problems.darcy.recipes import Recipe
 from sparse_langevin.problems.darcy.solver import Solution, Solver
-from sparse_langevin.runtime.interrupts import leave_signals_to_the_parent
-from sparse_langevin.storage.files import TEMPORARY, require_new, sha256, write_atomically, write_new
+from sparse_langevin.runtime.processes import each
+from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind, require_same
+from sparse_langevin.storage.errors import DamagedError, MismatchError
+from sparse_langevin.storage.files import locked, require_new, sweep, write_atomically, write_new
 
-logger = logging.getLogger(__name__)
-
-RECIPE, MANIFEST = "recipe.json", "manifest.json"
+DATA_SET = Kind(
+    *("data set", 2, "'generate' or 'import'"),
+    "Delete the file, and run the same command again to remake it; or generate the data set again in another folder",
+    ("numpy", "scipy", "h5py", "qdldl"),
+)
 ARRAYS = ("kappa", "velocity", "pressure", "mass_residual", "redraws", "test")
 
 
@@ -65,23 +64,25 @@ def generate(
     progress
         Called with (samples done, samples in all).
     """
-    folder = Path(folder)
-    finished = (folder / MANIFEST).exists()
-    if not finished:
+    folder, wanted = Path(folder), recipe.as_json()
+    known = _known(folder, wanted)
+    if known is None or known.files is None:
         recipe.fields()  # a bad recipe fails here, before anything is written
-    _claim(folder, recipe)
-    lost = [s for s in range(recipe.shards) if not (folder / _shard_name(s)).exists()]
-    if lost:
+    elif not known.lost():
+        return DarcyData(folder)
+    with locked(folder):
+        artefact = _known(folder, wanted) or Artefact.claim(folder, DATA_SET, wanted)
         _require_space(folder, recipe)
         try:
             _make_missing(recipe, folder, workers, executor, progress or (lambda done, total: None))
         except ValueError:  # no such fields: the folder is free for others
-            if len(lost) == recipe.shards and not finished:
-                (folder / RECIPE).unlink()
+            if artefact.files is None and not any(folder.glob("shard-*.h5")):
+                artefact.abandon()
             raise
-    if not finished:
-        _write_manifest(recipe, folder)
-    return DarcyData(folder, verify=finished and bool(lost))
+        sweep(folder)  # after workers that died
+        if artefact.files is None:
+            artefact.seal(map(_shard_name, range(recipe.shards)))
+    return DarcyData(folder, verify=artefact.files is not None)
 
 
 class DarcyData:
@@ -97,19 +98,14 @@ class DarcyData:
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
         self.folder = Path(folder)
-        try:
-            self.manifest = json.loads((self.folder / MANIFEST).read_bytes())
-        except OSError as error:
-            begun = (self.folder / RECIPE).exists()
-            hint = "it was begun but not finished: run the same command again" if begun else "there is no data set"
-            raise ValueError(f"{self.folder} has no {MANIFEST}: {hint}") from error
-        except ValueError as error:
-            raise ValueError(f"{self.folder / MANIFEST} is damaged: {error}") from error
-        try:
-            self.recipe: dict[str, Any] = self.manifest["recipe"]
-            self.grid = Grid(**self.recipe["grid"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{self.folder / MANIFEST} is not that of a data set") from error
+        self.artefact = _of_earlier_version(self.folder) or Artefact.open(self.folder, DATA_SET, finished=True)
+        self.recipe = self.artefact.body
+        self.grid = Grid(**self.recipe["grid"])
+        self.manifest: dict[str, Any] = {
+            "recipe": self.recipe,
+            "versions": self.artefact.versions,
+            "shards": self.artefact.files,
+        }
         if verify:
             self.verify()
 
@@ -117,13 +113,8 @@ class DarcyData:
         return int(self.recipe["samples"])
 
     def verify(self) -> None:
-        """Raise if a shard is missing or was changed."""
-        for name, digest in self.manifest["shards"].items():
-            path = self.folder / name
-            if not path.is_file() or sha256(path.read_bytes()) != digest:
-                there = path.is_file()
-                state = "does not match its SHA-256: delete it, and" if there else "is missing:"
-                raise ValueError(f"{path} {state} run the same command again to remake it")
+        """Raise if a shard is missing or was changed; whatever is read is verified, too."""
+        self.artefact.verify()
 
     def array(self, name: str, split: Literal["train", "test"] | None = None) -> Array:
         """One of the arrays kappa, velocity, pressure, mass_residual, redraws and test, over all or one part."""
@@ -132,8 +123,8 @@ class DarcyData:
         if split not in ("train", "test", None):
             raise ValueError(f"a data set has the parts 'train' and 'test', or None for both; got {split!r}")
         parts = []
-        for shard in self.manifest["shards"]:
-            with _opened(self.folder / shard) as file:
+        for shard in self.artefact.files or ():
+            with h5py.File(self.artefact.path(shard), "r") as file:
                 rows = file[name][:]
                 if split is not None:
                     rows = rows[file["test"][:] == (split == "test")]
@@ -145,7 +136,7 @@ class DarcyData:
         if not 0 <= index < len(self):
             raise ValueError(f"{self.folder} holds samples 0 to {len(self) - 1}, got {index}")
         shard, row = divmod(index, int(self.recipe["shard_size"]))
-        with _opened(self.folder / _shard_name(shard)) as file:
+        with h5py.File(self.artefact.path(_shard_name(shard)), "r") as file:
             kappa, velocity, pressure, residual = (file[name][row] for name in ARRAYS[:4])
         return kappa, Solution(self.grid, velocity, pressure, float(residual))
 
@@ -158,18 +149,6 @@ class DarcyData:
             del arrays["pressure"]
         np.savez_compressed(buffer, **arrays)
         write_new(Path(path), buffer.getvalue(), overwrite=overwrite)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[h5py.File]:
-    """A shard for reading."""
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except (OSError, KeyError) as error:
-        raise ValueError(
-            f"{path} cannot be read: {error}. Delete it, and run the same command again to remake it"
-        ) from error
 
 
 def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -217,56 +196,38 @@ def _make_missing(
     executor: Executor | None,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Make the shards that are not there; a worker that dies is replaced."""
-    failures = 0
-    while missing := [s for s in range(recipe.shards) if not (folder / _shard_name(s)).exists()]:
-        done = recipe.samples - sum(_shard_samples(recipe, s) for s in missing)
-        progress(done, recipe.samples)
-        if workers == 0 and executor is None:
-            for shard in missing:
-                done += _make_shard(recipe, shard, str(folder))
-                progress(done, recipe.samples)
-            continue
-        size = min(workers or os.cpu_count() or 1, len(missing))
-        pool = executor or ProcessPoolExecutor(size, initializer=leave_signals_to_the_parent)
-        try:
-            futures: list[Future[int]] = [pool.submit(_make_shard, recipe, shard, str(folder)) for shard in missing]
-            for future in as_completed(futures):
-                done += future.result()
-                failures = 0
-                progress(done, recipe.samples)
-        except BrokenProcessPool:
-            failures += 1
-            if executor is not None or failures > 10:
-                raise
-            logger.warning("a worker process died; its shard is made again")
-        finally:
-            if executor is None:
-                pool.shutdown(cancel_futures=True)
+    """Make the shards that are not there."""
+    missing = [s for s in range(recipe.shards) if not (folder / _shard_name(s)).exists()]
+    done = recipe.samples - sum(min(recipe.shard_size, recipe.samples - s * recipe.shard_size) for s in missing)
+    progress(done, recipe.samples)
+    with closing(each(_make_shard, [(recipe, shard, str(folder)) for shard in missing], workers, executor)) as made:
+        for count in made:
+            done += count
+            progress(done, recipe.samples)
 
 
-def _claim(folder: Path, recipe: Recipe) -> None:
-    """Enter the recipe into a new folder, or insist that the folder has the same one."""
-    wanted = recipe.as_json()
-    path = folder / RECIPE
-    if path.exists():
-        try:
-            there = json.loads(path.read_bytes())
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
-        for name, value in wanted.items():
-            if there.get(name) != value:
-                raise ValueError(
-                    f"{folder} holds a data set with {name} = {there.get(name)}, now it is {value}: "
-                    "use the same settings, or another folder"
-                )
-    elif folder.exists() and any(p for p in folder.iterdir() if not p.name.startswith(TEMPORARY)):
-        raise ValueError(f"{folder} exists and is not a data set of ours: choose another folder")
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(wanted, indent=1, sort_keys=True).encode())
-    for leftover in folder.glob(f"{TEMPORARY}*"):
-        leftover.unlink()
+def _known(folder: Path, wanted: dict[str, Any]) -> Artefact | None:
+    """The data set in a folder, begun or finished, which must have the recipe that is wanted; None if there is none."""
+    found = _of_earlier_version(folder)
+    if found is None and (folder / MANIFEST).exists():
+        found = Artefact.open(folder, DATA_SET)
+    if found is not None:
+        require_same(f"the data set in {folder}", found.body, wanted)
+    return found
+
+
+def _of_earlier_version(folder: Path) -> Artefact | None:
+    """A finished data set with a recipe.json, and digests in a manifest.json, as they were before format 2."""
+    if not (folder / "recipe.json").exists() or (folder / MANIFEST).exists():
+        return None
+    path = folder / "manifest.json"
+    if not path.exists():
+        raise MismatchError(f"the data set in {folder} was begun by an earlier version: generate it in another folder")
+    try:
+        found = json.loads(path.read_bytes())
+        return Artefact(folder, DATA_SET, dict(found["recipe"]), dict(found["versions"]), dict(found["shards"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedError(path, repr(error), "Generate the data set again in another folder") from error
 
 
 def _require_space(folder: Path, recipe: Recipe) -> None:
@@ -281,19 +242,5 @@ def _require_space(folder: Path, recipe: Recipe) -> None:
         )
 
 
-def _write_manifest(recipe: Recipe, folder: Path) -> None:
-    names = [_shard_name(shard) for shard in range(recipe.shards)]
-    manifest = {
-        "recipe": recipe.as_json(),
-        "versions": {name: version(name) for name in ("sparse-langevin", "numpy", "scipy", "h5py", "qdldl")},
-        "shards": {name: sha256((folder / name).read_bytes()) for name in names},
-    }
-    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
-
-
 def _shard_name(shard: int) -> str:
     return f"shard-{shard:05d}.h5"
-
-
-def _shard_samples(recipe: Recipe, shard: int) -> int:
-    return min(recipe.shard_size, recipe.samples - shard * recipe.shard_size)

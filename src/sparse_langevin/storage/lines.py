@@ -1,0 +1,43 @@
+"""Tables that grow line by line: JSON lines that people can read, each with a checksum as its last entry.
+
+{"step": 100, "loss": 0.52, "crc": 2774326981}
+
+A line counts when its end is there; what follows the last line end is being written, or was when a process died.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparse_langevin.storage.errors import DamagedError
+
+
+def write_line(record: Mapping[str, Any]) -> bytes:
+    """One record as a line; it must have an entry, and none called ``crc``."""
+    return f"{json.dumps({**record, 'crc': _checksum(record)})}\n".encode()
+
+
+def read_lines(path: Path, length: int | None = None) -> list[dict[str, Any]]:
+    """The records in a file, none if it is not there; or in its first bytes, which must be whole lines."""
+    data = path.read_bytes()[:length] if path.exists() else b""
+    *lines, rest = data.split(b"\n")
+    if length is not None and rest:
+        raise DamagedError(path, f"line {len(lines) + 1}: its end is missing")
+    return [_read(path, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _read(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        if record.pop("crc") != _checksum(record):
+            raise ValueError("it does not match its checksum")
+        return record
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = "it has no checksum" if isinstance(error, KeyError) else str(error)
+        raise DamagedError(path, f"line {number}: {reason}") from error
+
+
+def _checksum(record: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(record).encode())
