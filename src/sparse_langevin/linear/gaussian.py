@@ -27,10 +27,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparse_langevin.linear.coefficient import draw, evidence, sigmoid, slab_probability
+from sparse_langevin.linear.coefficient import draw, evidence, logit, sigmoid, slab_probability
 from sparse_langevin.runtime.jit import compiled
+from sparse_langevin.sampling import mixture
 
 Array = NDArray[np.float64]
+
+omega_at = compiled(mixture.omega_at)
+delta_mean = compiled(mixture.delta_mean)
+sigma_root = compiled(mixture.sigma_root)
 
 V0_START = 0.1  # width of the spike at the beginning, in units of sigma
 STEP = 0.3  # eps times the largest curvature: a bias of a few per cent in the stiffest direction
@@ -110,9 +115,7 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
     draws, sigmas = np.empty((steps // thin, p)), np.empty(steps // thin)
     inclusion, updates = np.zeros(p), 0
     for k in range(steps):
-        v0 = hyper.v0
-        if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
-            v0 = V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
+        v0 = spike_width(hyper, k, burn_in)
         if k < burn_in and k % ADAPT_EVERY == 0:
             _adapt(data, hyper, state, v0, 30 if k == 0 else 3)
         gradient = data.x.T @ residual
@@ -134,10 +137,18 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
 
 
 @compiled
+def spike_width(hyper, k, burn_in):
+    """v0 at step k: from ``V0_START`` it narrows geometrically during the first half of the burn-in."""
+    if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
+        return V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
+    return hyper.v0
+
+
+@compiled
 def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
     sigma, delta, eps = scalars[SIGMA], scalars[DELTA], scalars[EPS]
     v1 = slab_variance / sigma**2
-    logit_delta = math.log(delta) - math.log1p(-delta)
+    logit_delta = logit(delta)
     for j in range(len(beta)):
         e = eps * metric[j]
         slab = slab_probability(beta[j], sigma, v0, v1, logit_delta)
@@ -161,7 +172,7 @@ def _jump(data, beta, residual, j, scalars, v0, slab_variance):
     column, delta = data.x[:, j], scalars[DELTA]
     v1 = slab_variance / scalars[SIGMA] ** 2
     c = column @ residual + data.square[j] * beta[j]
-    new, _ = draw(c, data.square[j], scalars[SIGMA], v0, v1, math.log(delta) - math.log1p(-delta))
+    new, _ = draw(c, data.square[j], scalars[SIGMA], v0, v1, logit(delta))
     residual += (beta[j] - new) * column
     beta[j] = new
 
@@ -171,24 +182,23 @@ def _update_latents(data, hyper, state, residual, v0):
     """Stochastic approximation of rho's mean, delta and sigma; ``state.rho`` is set to the current probabilities."""
     beta, rho, scalars, p = state.beta, state.rho, state.scalars, len(state.beta)
     sigma, delta = scalars[SIGMA], scalars[DELTA]
-    omega = min(0.1, 10.0 * (scalars[UPDATES] + 100.0) ** -0.7)
+    omega = omega_at(scalars[UPDATES])
     scalars[UPDATES] += 1.0
     rss = residual @ residual + data.rest
     spikes, spike = 0.0, 0.0
     if hyper.spike_slab:
         c = data.x.T @ residual
-        logit_delta, v1 = math.log(delta) - math.log1p(-delta), hyper.slab / sigma**2
+        logit_delta, v1 = logit(delta), hyper.slab / sigma**2
         for j in range(p):
             q = data.square[j]
             log_slab, log_spike, size, _ = evidence(c[j] + q * beta[j], q, sigma, v0, v1)
             rho[j] = sigmoid(log_slab - log_spike + logit_delta)
             spikes += 1.0 - rho[j]
             spike += (1.0 - rho[j]) * size / v0
-        scalars[DELTA] += omega * ((rho.sum() + hyper.a) / (hyper.a + hyper.b + p) - delta)
+        scalars[DELTA] += omega * (delta_mean(rho.sum(), p, hyper.a, hyper.b) - delta)
     quadratic = data.size + spikes + hyper.nu
     constant = rss + hyper.nu * hyper.lambda_
-    root = (spike + math.sqrt(spike**2 + 4.0 * quadratic * constant)) / (2.0 * quadratic)
-    scalars[SIGMA] += omega * (root - sigma)
+    scalars[SIGMA] += omega * (sigma_root(quadratic, spike, constant) - sigma)
 
 
 @compiled

@@ -20,15 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_langevin.linear.coefficient import draw, evidence, log_normaliser, sigmoid, slab_probability
+from sparse_langevin.linear.coefficient import draw, evidence, log_normaliser, logit, sigmoid, slab_probability
 from sparse_langevin.linear.gaussian import (
     ADAPT_EVERY,
     LATENT_EVERY,
     SPIKE_STEP,
     STEP,
-    V0_START,
     Array,
     Hyper,
+    delta_mean,
+    omega_at,
+    spike_width,
     unit_vector,
 )
 from sparse_langevin.runtime.jit import compiled
@@ -87,9 +89,7 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
     inclusion, updates = np.zeros(p), 0
     full = data.batch >= n
     for k in range(steps):
-        v0 = hyper.v0
-        if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
-            v0 = V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
+        v0 = spike_width(hyper, k, burn_in)
         if k < burn_in and k % ADAPT_EVERY == 0:
             _adapt(data, hyper, state, v0, 30 if k == 0 else 3)
         start = 0 if full else np.random.randint(n - data.batch + 1)
@@ -154,7 +154,7 @@ def _probabilities(scores):
 def _move(gradient, state, hyper, v0):
     """Langevin step of the coefficients."""
     w, metric, delta, eps = state.w, state.metric, state.scalars[DELTA], state.scalars[EPS]
-    logit_delta = math.log(delta) - math.log1p(-delta)
+    logit_delta = logit(delta)
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             b, e = w[k, j], eps * metric[k, j]
@@ -205,7 +205,7 @@ def _in_slab(w, hyper, delta, v0):
     """Which coefficients belong to the slab rather than to the spike."""
     result = np.ones(w.shape, dtype=np.bool_)
     if hyper.spike_slab:
-        logit_delta = math.log(delta) - math.log1p(-delta)
+        logit_delta = logit(delta)
         for k in range(w.shape[0]):
             for j in range(w.shape[1]):
                 result[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.slab, logit_delta) > 0.5
@@ -227,7 +227,7 @@ def _log_posterior(data, hyper, w, intercept, delta, v0):
         value -= top + math.log(total)
     if not hyper.spike_slab:
         return value - 0.5 * (w * w).sum() / hyper.prior_variance, slope - w / hyper.prior_variance, slope_0
-    logit_delta = math.log(delta) - math.log1p(-delta)
+    logit_delta = logit(delta)
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             b = w[k, j]
@@ -263,7 +263,7 @@ def _expansion(data, scores, k, j, b):
 def _jump(data, state, scores, k, j, v0, v1):
     """Propose one coefficient from its approximate conditional, and accept or reject it."""
     b, delta = state.w[k, j], state.scalars[DELTA]
-    logit_delta = math.log(delta) - math.log1p(-delta)
+    logit_delta = logit(delta)
     c, q, before = _expansion(data, scores, k, j, b)
     new, log_z = draw(c, q, 1.0, v0, v1, logit_delta)
     scores[k] += (new - b) * data.columns[j]
@@ -281,8 +281,8 @@ def _update_latents(x, y, hyper, state, v0, full):
     """Current inclusion probabilities, and a step of stochastic approximation for delta."""
     w, rho, scalars = state.w, state.rho, state.scalars
     delta = scalars[DELTA]
-    logit_delta = math.log(delta) - math.log1p(-delta)
-    omega = min(0.1, 10.0 * (scalars[UPDATES] + 100.0) ** -0.7)
+    logit_delta = logit(delta)
+    omega = omega_at(scalars[UPDATES])
     scalars[UPDATES] += 1.0
     if full:
         shares = _probabilities(_scores(x, w, state.intercept))
@@ -295,7 +295,7 @@ def _update_latents(x, y, hyper, state, v0, full):
                 rho[k, j] = sigmoid(slab - spike + logit_delta)
             else:
                 rho[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.slab, logit_delta)
-    scalars[DELTA] += omega * ((rho.sum() + hyper.a) / (hyper.a + hyper.b + rho.size) - delta)
+    scalars[DELTA] += omega * (delta_mean(rho.sum(), rho.size, hyper.a, hyper.b) - delta)
 
 
 @compiled

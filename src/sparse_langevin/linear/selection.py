@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sparse_langevin.linear.estimators import SparseBayesClassifier, SparseBayesRegressor
+from sparse_langevin.linear.classifier import SparseBayesClassifier
+from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
 MISSING = ("", "NA", "NaN", "nan", "null", "?")

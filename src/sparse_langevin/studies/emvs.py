@@ -21,8 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparse_langevin.runtime.jit import compiled
+from sparse_langevin.sampling import mixture
 
 Array = NDArray[np.float64]
+
+delta_mean = compiled(mixture.delta_mean)
+log_odds = compiled(mixture.log_odds)
+log_ratio_at_zero = compiled(mixture.log_ratio_at_zero)
+sigma_root = compiled(mixture.sigma_root)
 
 PATH = tuple(np.geomspace(0.3, 0.01, 20))  # ends at 0.1/sqrt(n) for n = 100, the regressor's default
 SWEEPS = 100  # of coordinate descent in one M step, at most
@@ -74,10 +80,9 @@ def emvs(
 @compiled
 def inclusion(beta, sigma, delta, v0, v1, rho):
     """E step: write P(gamma = 1 | beta) into ``rho``."""
-    constant = math.log(2 * v0) - 0.5 * math.log(2 * math.pi * v1) + math.log(delta) - math.log1p(-delta)
+    at_zero = log_ratio_at_zero(v0, v1) + math.log(delta) - math.log1p(-delta)
     for j in range(len(beta)):
-        odds = constant + abs(beta[j]) / (sigma * v0) - beta[j] ** 2 / (2 * sigma**2 * v1)
-        rho[j] = 1 / (1 + math.exp(-max(odds, -700.0)))
+        rho[j] = 1 / (1 + math.exp(-max(log_odds(beta[j], sigma, v0, v1, at_zero), -700.0)))
 
 
 @compiled
@@ -105,12 +110,12 @@ def _em(gram, xty, yty, n, beta, rho, delta, sigma, v0, hyper, max_iter, tol):
         for _ in range(SWEEPS):
             if sweep(gram, residual, beta, sigma * (1 - rho) / v0, rho / hyper.v1) < tol * sigma:
                 break
-        delta = (rho.sum() + hyper.a) / (hyper.a + hyper.b + len(beta))
+        delta = delta_mean(rho.sum(), len(beta), hyper.a, hyper.b)
         weight = n + hyper.nu + 2 + np.sum(beta != 0)
         spike = ((1 - rho) * np.abs(beta)).sum() / v0
         rss = yty - beta @ (xty + residual)
         rest = rss + (rho * beta**2).sum() / hyper.v1 + hyper.nu * hyper.lambda_
-        sigma = (spike + math.sqrt(spike**2 + 4 * weight * rest)) / (2 * weight)
+        sigma = sigma_root(weight, spike, rest)
         if np.max(np.abs(beta - before)) < tol * sigma:
             break
     return delta, sigma
