@@ -12,7 +12,8 @@ With all data in every step, the likelihood is at hand and the steps are correct
 
     log ratio = L(b') - L(b) + [c' b - q' b^2/2 - log Z(c', q')] - [c b' - q b'^2/2 - log Z(c, q)].
 
-With minibatches all coefficients take Langevin steps without correction, and rho_j is P(gamma_j = 1 | beta_j).
+With minibatches (a random subset of the rows in each step, every subset with the same probability) all coefficients
+take Langevin steps without correction, and rho_j is P(gamma_j = 1 | beta_j).
 """
 
 import math
@@ -39,7 +40,7 @@ INTERCEPT_VARIANCE = 100.0
 
 
 class Data(NamedTuple):
-    """Standardised predictors, in random order, and one row of 0/1 targets per row of coefficients."""
+    """Standardised predictors, and one row of 0/1 targets per row of coefficients."""
 
     x: Array
     columns: Array
@@ -87,31 +88,45 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
     rows, p, n = w.shape[0], w.shape[1], data.x.shape[0]
     draws, intercepts = np.empty((steps // thin, rows, p)), np.empty((steps // thin, rows))
     inclusion, updates = np.zeros(p), 0
-    full = data.batch >= n
+    full, order = data.batch >= n, np.arange(n)
     for k in range(steps):
         v0 = spike_width(hyper, k, burn_in)
         if k < burn_in and k % ADAPT_EVERY == 0:
             _adapt(data, hyper, state, v0, 30 if k == 0 else 3)
-        start = 0 if full else np.random.randint(n - data.batch + 1)
-        x = data.x[start : start + data.batch]
-        y = np.ascontiguousarray(data.y[:, start : start + data.batch])
         if full:
             _corrected_step(data, hyper, state, v0, k < burn_in)
             if hyper.spike_slab:
-                scores = _scores(x, w, state.intercept)
+                scores = _scores(data.x, w, state.intercept)
                 for _ in range(hyper.jumps):
                     _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.slab)
         else:
-            excess = (n / data.batch) * (y - _probabilities(_scores(x, w, state.intercept)))
-            _move(excess @ x, state, hyper, v0)
-            _move_intercepts(excess.sum(1), n, state)
+            _choose(order, data.batch)
+            slope, slope_0 = _likelihood_gradient(data, order[: data.batch], state)
+            _move(slope, state, hyper, v0)
+            _move_intercepts(slope_0, n, state)
         if hyper.spike_slab and k % LATENT_EVERY == 0:
-            _update_latents(x, y, hyper, state, v0, full)
+            _update_latents(data, hyper, state, v0)
             inclusion += _any(state.rho)
             updates += 1
         if k % thin == thin - 1:
             draws[k // thin], intercepts[k // thin] = w, state.intercept
     return draws, intercepts, inclusion / max(updates, 1)
+
+
+@compiled
+def _choose(order, count):
+    """Bring ``count`` rows to the front of ``order``, each subset with the same probability (Fisher and Yates)."""
+    for i in range(count):
+        j = i + np.random.randint(len(order) - i)
+        order[i], order[j] = order[j], order[i]
+
+
+@compiled
+def _likelihood_gradient(data, chosen, state):
+    """Unbiased estimates, from the chosen rows, of the log-likelihood's gradients in coefficients and intercepts."""
+    x, y = data.x[chosen], data.y[:, chosen]
+    excess = (data.x.shape[0] / len(chosen)) * (y - _probabilities(_scores(x, state.w, state.intercept)))
+    return excess @ x, excess.sum(1)
 
 
 @compiled
@@ -277,16 +292,17 @@ def _jump(data, state, scores, k, j, v0, v1):
 
 
 @compiled
-def _update_latents(x, y, hyper, state, v0, full):
+def _update_latents(data, hyper, state, v0):
     """Current inclusion probabilities, and a step of stochastic approximation for delta."""
     w, rho, scalars = state.w, state.rho, state.scalars
     delta = scalars[DELTA]
     logit_delta = logit(delta)
     omega = omega_at(scalars[UPDATES])
     scalars[UPDATES] += 1.0
+    full = data.batch >= data.x.shape[0]
     if full:
-        shares = _probabilities(_scores(x, w, state.intercept))
-        score, information = (y - shares) @ x, (shares * (1.0 - shares)) @ (x * x) + 1e-12
+        shares = _probabilities(_scores(data.x, w, state.intercept))
+        score, information = (data.y - shares) @ data.x, (shares * (1.0 - shares)) @ (data.x * data.x) + 1e-12
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             if full:
