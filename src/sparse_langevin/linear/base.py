@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparse_langevin.linear.gaussian import Array, Hyper
@@ -54,6 +55,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         """Raise if a parameter makes no sense; every fit does this before it computes anything."""
         method_named(self.method)
+        check_random_state(self.random_state)
         for name, value in self.get_params(deep=False).items():
             allowed, wanted = RULES.get(name, (_anything, ""))
             if not allowed(value):

@@ -23,13 +23,37 @@ from sparse_langevin.sampling.methods import method_named
 class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
     """Logistic (two classes) or softmax regression under a spike-and-slab prior, sampled by Langevin dynamics.
 
-    Parameters, attributes and methods are those of `SparseBayesRegressor` where they make sense.
+    All parameters of `SparseBayesRegressor` have the same meaning here, except that ``v0`` and ``v1`` are in units of
+    the scores (log-odds): by default 0.2/sqrt(n) and (pi^2/3) expected_r2/(1 - expected_r2)/expected_effects.
 
     Parameters
     ----------
     batch_size
-        Observations per step, drawn at random; all of them unless given. With minibatches the posterior is somewhat
-        too wide.
+        Observations per step, a new random choice each time; None takes all of them. Minibatches make steps cheaper,
+        but the posterior somewhat too wide.
+
+    Attributes
+    ----------
+    classes_
+        The labels, in the order of the columns of `predict_proba`.
+    coef_
+        Posterior means of the coefficients, (1, predictors) for two classes, (classes, predictors) for more.
+    coef_std_
+        Posterior standard deviations of the coefficients, in the same shape.
+    intercept_
+        Posterior means of the intercepts, one per row of ``coef_``.
+    inclusion_probability_
+        Posterior probability of each predictor to have an effect on at least one class.
+    coef_samples_
+        Posterior draws of the coefficients, (draws, rows of ``coef_``, predictors).
+    intercept_samples_
+        Posterior draws of the intercepts, (draws, rows of ``coef_``).
+    rhat_
+        Largest R-hat over the scores that were watched.
+    ess_
+        Smallest effective sample size over the scores that were watched.
+    n_steps_
+        Steps of each chain after burn-in.
 
     Examples
     --------
@@ -56,13 +80,13 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
         return self._learn(x, labels)
 
     def decision_function(self, X: Any) -> Array:
-        """Logarithms of the probabilities' odds (two classes, shape (rows,)) or of the probabilities."""
+        """Log-odds of the second class, (rows,), if there are two; logarithms of all probabilities, if more."""
         logarithm = np.log(np.maximum(self.predict_proba(X), 1e-300))
         scores: Array = logarithm[:, 1] - logarithm[:, 0] if logarithm.shape[1] == 2 else logarithm
         return scores
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, averaged over the posterior."""
+        """Probabilities of the classes, (rows, classes), averaged over the posterior."""
         check_is_fitted(self)
         X = self._rows(X, reset=False)
         total = np.zeros((len(X), len(self.classes_)))

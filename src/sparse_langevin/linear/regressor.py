@@ -1,4 +1,4 @@
-"""Linear regression with variable selection, as a scikit-learn estimator: more predictors than observations are welcome."""
+"""Linear regression with variable selection, as a scikit-learn estimator; there may be more predictors than rows."""
 
 import math
 from typing import Any, Self
@@ -19,42 +19,71 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
     """Linear regression under a spike-and-slab prior, sampled by Langevin dynamics.
 
     Predictors and response are standardised inside. The prior expects about ``expected_effects`` predictors to matter,
-    and these to explain about ``expected_r2`` of the variance; neither has to be near the truth. Which ones matter is
-    learned, with a probability for each.
+    and these to explain about ``expected_r2`` of the variance; neither guess has to be near the truth. Which predictors
+    matter is learned, with a probability for each.
 
     Parameters
     ----------
     method
-        ``"psgld-sa"``: preconditioned Langevin steps, spike-and-slab prior. ``"sgld-sa"``: without preconditioner.
-        ``"psgld"`` and ``"sgld"``: a Gaussian prior, which selects nothing (all inclusion probabilities are 1).
-    expected_effects, expected_r2
-        Prior guesses; they set the width of the slab v1 and the prior of the share of effects.
-    v0, v1
-        Scale of the spike in units of sigma, and variance of the slab in units of the response's, for standardised
-        predictors. By default 0.1/sqrt(n), a tenth of what the data can resolve, and expected_r2/expected_effects.
+        ``"psgld-sa"``: preconditioned Langevin steps and a spike-and-slab prior. ``"sgld-sa"``: the same without
+        preconditioner. ``"psgld"`` and ``"sgld"``: a Gaussian prior, which selects nothing (all inclusion
+        probabilities are 1).
+    expected_effects
+        Roughly how many predictors matter; sets the prior of the share of effects, and with it the width of the slab.
+    expected_r2
+        Roughly which share of the response's variance they explain, between 0 and 1; sets the width of the slab.
+    v0
+        Scale of the spike for standardised predictors, in units of the noise's standard deviation. The default is
+        0.1/sqrt(n), a tenth of what n observations can resolve.
+    v1
+        Variance of the slab for standardised predictors, in units of the response's variance. The default is
+        expected_r2/expected_effects.
     threshold
-        A predictor is chosen if its inclusion probability is larger.
-    n_chains, burn_in, max_steps
-        Chains, their steps of burn-in, and the most steps after it.
-    target_rhat, target_ess
-        Sampling ends when R-hat and effective sample size of the predictions reach these.
+        A predictor is chosen if its inclusion probability is larger than this.
+    n_chains
+        Number of chains.
+    burn_in
+        Steps of each chain that are left out at the beginning.
+    max_steps
+        Steps of each chain after burn-in, at most.
+    target_rhat
+        Sampling ends when R-hat of the predictions is at most this and ``target_ess`` is reached too.
+    target_ess
+        Sampling ends when the effective sample size of the predictions is at least this and ``target_rhat`` is reached
+        too.
     n_jobs
-        Threads; one per core unless given.
+        Number of chains that run at the same time, each in a thread. As everywhere in scikit-learn, None means 1 unless
+        a `joblib.parallel_config` says otherwise, and -1 uses all cores. Results do not depend on it.
     random_state
         A seed, or a NumPy RandomState.
 
     Attributes
     ----------
-    coef_, coef_std_, intercept_
-        Posterior means and standard deviations.
+    coef_
+        Posterior means of the coefficients.
+    coef_std_
+        Posterior standard deviations of the coefficients.
+    intercept_
+        Posterior mean of the intercept.
     inclusion_probability_
         Posterior probability of each predictor to have an effect.
     sigma_
         Standard deviation of the noise.
-    coef_samples_, intercept_samples_
-        Posterior draws, (draws, predictors) and (draws,).
-    rhat_, ess_, n_steps_
-        Worst R-hat and effective sample size over predictions; steps of each chain.
+    coef_samples_
+        Posterior draws of the coefficients, (draws, predictors).
+    intercept_samples_
+        Posterior draws of the intercept, (draws,).
+    rhat_
+        Largest R-hat over the predictions that were watched.
+    ess_
+        Smallest effective sample size over the predictions that were watched.
+    n_steps_
+        Steps of each chain after burn-in.
+
+    Notes
+    -----
+    So that `partial_fit` can go on after `fit`, the estimator keeps a copy of the n observations while n is at most the
+    number of predictors p, and their second moments beyond that: at most (p + 1)^2 numbers, also in its pickle.
 
     Examples
     --------

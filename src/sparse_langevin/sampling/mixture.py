@@ -10,13 +10,13 @@ of its compilers apart, and would hand code with fused operations to those who a
 
 import math
 
-# Step of the stochastic approximation, min(cap, scale * (offset + k)^-exponent): scale, offset, exponent and cap. Offset
-# and exponent are the paper's, the cap is that of the code of SGLD-SA's authors.
+# Scale, offset, exponent and cap of `omega_at`, in the order of `Polynomial`'s parameters. Offset and exponent are the
+# paper's, and the cap is that of the code published by the authors of SGLD-SA.
 OMEGA = (10.0, 100.0, 0.7, 0.1)
 
 
 def omega_at(k: float) -> float:
-    """Step omega_k of the stochastic approximation, by default.
+    """Default step omega_k of the stochastic approximation: min(cap, scale * (k + offset)^-exponent).
 
     Examples
     --------
@@ -24,7 +24,7 @@ def omega_at(k: float) -> float:
     (0.1, 0.015739)
     """
     scale, offset, exponent, cap = OMEGA
-    return min(cap, scale * (k + offset) ** -exponent)
+    return min(cap, scale * math.pow(k + offset, -exponent))
 
 
 def log_ratio_at_zero(v0: float, v1: float) -> float:
