@@ -34,7 +34,7 @@ def log_mills(z):
 
 @compiled
 def evidence(c, q, sigma, v0, v1):
-    """Logarithms of S and L, and what describes the spike: E|b| and the probability of b > 0 in it."""
+    """Return the logarithms of S and L, and of the spike's conditional its E|b| and its probability of b > 0."""
     slab = -0.5 * math.log1p(v1 * q) + c * c / (2.0 * sigma**2 * (q + 1.0 / v1))
     root = math.sqrt(q)
     z_plus, z_minus = (c / sigma - 1.0 / v0) / root, (-c / sigma - 1.0 / v0) / root

@@ -45,18 +45,24 @@ ADAPT_EVERY = 50  # steps between updates of the step size during burn-in
 
 
 class Hyper(NamedTuple):
-    """The model and the algorithm, as the compiled loop wants them."""
+    """The prior and the algorithm, in the form that the compiled loops read."""
 
     v0: float
+    """Scale of the spike in units of sigma"""
     slab: float
+    """Variance of the slab"""
     a: float
     b: float
+    """delta ~ Beta(a, b)"""
     nu: float
     lambda_: float
+    """sigma^2 ~ InverseGamma(nu/2, nu lambda/2)"""
     prior_variance: float
+    """Variance of the Gaussian prior, for methods that do not select"""
     spike_slab: bool
     precondition: bool
     jumps: int
+    """Coefficients that are drawn from their conditional in each step"""
 
 
 class Data(NamedTuple):
@@ -67,7 +73,7 @@ class Data(NamedTuple):
     square: Array
     """x_j'x_j"""
     rest: float
-    """y'y minus that of the rows given here"""
+    """What the residual sum of squares has in addition to that of these rows: zero if they are the data themselves"""
     size: float
     """Number of observations"""
 
@@ -77,19 +83,19 @@ class State(NamedTuple):
 
     beta: Array
     metric: Array
-    """G"""
+    """The preconditioner G"""
     rho: Array
     direction: Array
-    """Of the largest curvature, for the power iteration"""
+    """Estimated direction of largest curvature, which the power iteration improves"""
     scalars: Array
-    """sigma, delta, eps, number of latent updates"""
+    """sigma, delta, eps, and the number of updates of the latent variables so far"""
 
 
 SIGMA, DELTA, EPS, UPDATES = range(4)
 
 
 def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
-    """The empty model."""
+    """Return the state in which no predictor has an effect."""
     p = data.x.shape[1]
     sigma = math.sqrt(max((float(data.y @ data.y) + data.rest) / data.size, 1e-12))
     delta = hyper.a / (hyper.a + hyper.b)
@@ -98,16 +104,17 @@ def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
 
 
 def unit_vector(p: int, rng: np.random.Generator) -> Array:
-    """A random direction."""
+    """Return a random direction of length 1."""
     direction: Array = rng.standard_normal(p)
     return direction / float(np.linalg.norm(direction))
 
 
 @compiled
 def advance(data, hyper, state, steps, thin, burn_in, seed):
-    """Take ``steps`` steps; return every ``thin``-th beta, its sigma, and the mean of the inclusion probabilities.
+    """Take ``steps`` steps; return every ``thin``-th beta and sigma, and the mean of the inclusion probabilities.
 
-    Step k < ``burn_in`` narrows the spike and adapts; a chain that goes on is called with ``burn_in`` = 0.
+    The first ``burn_in`` of these steps narrow the spike and adapt step size and preconditioner; call with
+    ``burn_in`` = 0 to go on with a chain that has its burn-in behind it.
     """
     np.random.seed(seed)
     beta, scalars, p = state.beta, state.scalars, len(state.beta)
@@ -146,6 +153,7 @@ def spike_width(hyper, k, burn_in):
 
 @compiled
 def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
+    """Langevin step of all coefficients under the spike and slab; ``gradient`` is X'(y - X beta)."""
     sigma, delta, eps = scalars[SIGMA], scalars[DELTA], scalars[EPS]
     v1 = slab_variance / sigma**2
     logit_delta = logit(delta)
@@ -159,6 +167,7 @@ def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
 
 @compiled
 def _gaussian_step(gradient, beta, metric, scalars, variance):
+    """Langevin step of all coefficients under a Gaussian prior; ``gradient`` is X'(y - X beta)."""
     sigma, eps = scalars[SIGMA], scalars[EPS]
     for j in range(len(beta)):
         e = eps * metric[j]
@@ -179,7 +188,7 @@ def _jump(data, beta, residual, j, scalars, v0, slab_variance):
 
 @compiled
 def _update_latents(data, hyper, state, residual, v0):
-    """Stochastic approximation of rho's mean, delta and sigma; ``state.rho`` is set to the current probabilities."""
+    """Set ``state.rho`` to the current inclusion probabilities; delta and sigma take a step towards their targets."""
     beta, rho, scalars, p = state.beta, state.rho, state.scalars, len(state.beta)
     sigma, delta = scalars[SIGMA], scalars[DELTA]
     omega = omega_at(scalars[UPDATES])
@@ -203,7 +212,7 @@ def _update_latents(data, hyper, state, residual, v0):
 
 @compiled
 def _adapt(data, hyper, state, v0, iterations):
-    """Preconditioner from the curvature, and the step size from the largest curvature that is left."""
+    """Set the preconditioner from the curvature, and the step size from the largest curvature that is left."""
     metric, rho, scalars, direction = state.metric, state.rho, state.scalars, state.direction
     sigma, p = scalars[SIGMA], len(state.metric)
     prior = np.empty(p)

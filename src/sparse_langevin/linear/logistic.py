@@ -44,10 +44,10 @@ class Data(NamedTuple):
 
     x: Array
     columns: Array
-    """The same, a row for each predictor"""
+    """The transpose of x, so that the values of one predictor lie side by side"""
     y: Array
     batch: int
-    """Rows per step; all of them if it equals their number."""
+    """Number of rows in each step; all of them if it equals their number"""
 
 
 class State(NamedTuple):
@@ -57,11 +57,11 @@ class State(NamedTuple):
     intercept: Array
     metric: Array
     information: Array
-    """Diagonal of the likelihood's curvature"""
+    """Diagonal of the likelihood's curvature, in the shape of w"""
     rho: Array
     direction: Array
     scalars: Array
-    """delta, eps, number of latent updates, step of the corrected moves"""
+    """delta, eps, the number of updates of the latent variables so far, and the step size of the corrected moves"""
 
 
 DELTA, EPS, UPDATES, CORRECTED_EPS = range(4)
@@ -69,7 +69,7 @@ ACCEPTANCE = 0.57  # best for Langevin proposals in many dimensions (Roberts and
 
 
 def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
-    """No effects, and the classes' shares as intercepts."""
+    """Return the state in which no predictor has an effect and the intercepts give the classes' shares."""
     rows, p = len(data.y), data.x.shape[1]
     share = np.clip(data.y.mean(1), 1e-3, 1 - 1e-3)
     intercept = np.log(share) - np.log1p(-share) if rows == 1 else np.log(share)
@@ -140,6 +140,7 @@ def _any(rho):
 
 @compiled
 def _scores(x, w, intercept):
+    """Scores eta, a row for each row of w."""
     scores = w @ x.T
     for k in range(len(intercept)):
         scores[k] += intercept[k]
@@ -293,7 +294,7 @@ def _jump(data, state, scores, k, j, v0, v1):
 
 @compiled
 def _update_latents(data, hyper, state, v0):
-    """Current inclusion probabilities, and a step of stochastic approximation for delta."""
+    """Set ``state.rho`` to the current inclusion probabilities; delta takes a step towards its target."""
     w, rho, scalars = state.w, state.rho, state.scalars
     delta = scalars[DELTA]
     logit_delta = logit(delta)
@@ -316,9 +317,9 @@ def _update_latents(data, hyper, state, v0):
 
 @compiled
 def _adapt(data, hyper, state, v0, iterations):
-    """Preconditioner and step size from the present curvature.
+    """Set the preconditioner and the step size from the present curvature.
 
-    For several classes the Hessian couples them; twice its diagonal blocks is a bound.
+    The Hessian couples several classes; twice its diagonal blocks is an upper bound.
     """
     metric, rho, direction = state.metric, state.rho, state.direction
     rows, p = metric.shape

@@ -35,12 +35,21 @@ SWEEPS = 100  # of coordinate descent in one M step, at most
 
 
 class Mode(NamedTuple):
-    """Where EM has ended."""
+    """Where EM stands, and in the end the result; arrays are changed in place."""
 
     beta: Array
     rho: Array
     delta: float
     sigma: float
+
+
+class Moments(NamedTuple):
+    """X'X, X'y, y'y and the number of observations."""
+
+    gram: Array
+    xty: Array
+    yty: float
+    size: int
 
 
 class Hyper(NamedTuple):
@@ -70,11 +79,12 @@ def emvs(
     array([3])
     """
     n, p = x.shape
-    gram, xty, yty = x.T @ x, x.T @ y, float(y @ y)
-    beta, rho, delta, sigma = np.zeros(p), np.full(p, 0.5), 0.5, math.sqrt(yty / n)
+    moments = Moments(x.T @ x, x.T @ y, float(y @ y), n)
+    mode = Mode(np.zeros(p), np.full(p, 0.5), 0.5, math.sqrt(moments.yty / n))
     for v0 in path:
-        delta, sigma = _em(gram, xty, yty, n, beta, rho, delta, sigma, v0, hyper, max_iter, tol)
-    return Mode(beta, rho, delta, sigma)
+        delta, sigma = _em(moments, mode, v0, hyper, max_iter, tol)
+        mode = mode._replace(delta=delta, sigma=sigma)
+    return mode
 
 
 @compiled
@@ -101,19 +111,20 @@ def sweep(gram, residual, beta, lasso, ridge):
 
 
 @compiled
-def _em(gram, xty, yty, n, beta, rho, delta, sigma, v0, hyper, max_iter, tol):
-    """Iterate at one v0, beta and rho in place; return delta and sigma."""
-    residual = xty - gram @ beta
+def _em(moments, mode, v0, hyper, max_iter, tol):
+    """Iterate at one v0; return delta and sigma."""
+    beta, rho, delta, sigma = mode
+    residual = moments.xty - moments.gram @ beta
     for _ in range(max_iter):
         before = beta.copy()
         inclusion(beta, sigma, delta, v0, hyper.v1, rho)
         for _ in range(SWEEPS):
-            if sweep(gram, residual, beta, sigma * (1 - rho) / v0, rho / hyper.v1) < tol * sigma:
+            if sweep(moments.gram, residual, beta, sigma * (1 - rho) / v0, rho / hyper.v1) < tol * sigma:
                 break
         delta = delta_mean(rho.sum(), len(beta), hyper.a, hyper.b)
-        weight = n + hyper.nu + 2 + np.sum(beta != 0)
+        weight = moments.size + hyper.nu + 2 + np.sum(beta != 0)
         spike = ((1 - rho) * np.abs(beta)).sum() / v0
-        rss = yty - beta @ (xty + residual)
+        rss = moments.yty - beta @ (moments.xty + residual)
         rest = rss + (rho * beta**2).sum() / hyper.v1 + hyper.nu * hyper.lambda_
         sigma = sigma_root(weight, spike, rest)
         if np.max(np.abs(beta - before)) < tol * sigma:
