@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sparse_langevin.linear import gaussian, logistic
+from sparse_langevin.linear import gaussian, likelihood, logistic
 
 COUNT = 20_000
 HYPER = gaussian.Hyper(
@@ -100,7 +100,7 @@ def test_every_subset_of_rows_is_equally_likely():
     """Row i alone informs coefficient i, and a long step shows whether it was in the batch."""
     n, batch, repeats = 20, 5, 4000
     x, y = np.eye(n), (np.arange(n) % 2).astype(float)[None]
-    data, hyper = logistic.Data(x, x.copy(), y, batch), HYPER._replace(spike_slab=False)
+    data, hyper = likelihood.Data(x, x.copy(), y, batch), HYPER._replace(spike_slab=False)
     chosen, slope = np.empty((repeats, n)), np.zeros(n)
     for repeat in range(repeats):
         state = classifier_state(np.zeros((1, n)), np.zeros(1), np.ones((1, n)))
@@ -135,8 +135,7 @@ def test_the_mean_gradient_over_all_minibatches_is_that_of_all_rows(classes):
     y = rng.integers(0, 2, (1, 6)) if classes == 1 else np.arange(3)[:, None] == rng.integers(0, 3, 6)
     scores = w @ x.T + intercept[:, None]
     excess = y - (special.expit(scores) if classes == 1 else special.softmax(scores, axis=0))
-    data = logistic.Data(x, np.ascontiguousarray(x.T), y.astype(float), 4)
-    state = classifier_state(w, intercept, np.ones_like(w))
-    parts = [logistic._likelihood_gradient(data, np.array(rows), state) for rows in combinations(range(6), 4)]
+    data = likelihood.Data(x, np.ascontiguousarray(x.T), y.astype(float), 4)
+    parts = [likelihood.likelihood_gradient(data, np.array(rows), w, intercept) for rows in combinations(range(6), 4)]
     assert np.mean([slope for slope, _ in parts], axis=0) == pytest.approx(excess @ x)
     assert np.mean([slope_0 for _, slope_0 in parts], axis=0) == pytest.approx(excess.sum(1))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparse_langevin.linear import logistic
 from sparse_langevin.linear.base import WATCHED, SparseBayes
 from sparse_langevin.linear.gaussian import Array
+from sparse_langevin.linear.likelihood import Data
 from sparse_langevin.linear.moments import Scale
 from sparse_langevin.linear.runner import Chains, run
 from sparse_langevin.sampling.methods import method_named
@@ -129,7 +130,7 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
         hyper = self._hyper(p, 0.2 / math.sqrt(n), signal)
         hyper = hyper._replace(jumps=max(5, p // 20))  # they cost more here than a Langevin step
         batch = n if self.batch_size is None else min(int(self.batch_size), n)
-        data = logistic.Data(z, np.ascontiguousarray(z.T), targets, batch)
+        data = Data(z, np.ascontiguousarray(z.T), targets, batch)
         states = [logistic.initial_state(data, hyper, rng) for _ in range(self.n_chains)]
         watched = z[:: max(1, n // WATCHED)]
 

@@ -1,6 +1,4 @@
-r"""A chain over the coefficients of a logistic or softmax model, with sigma = 1.
-
-    P(class | x) from the scores eta = intercept + X w: sigmoid for two classes (one row of w), softmax for more.
+r"""A chain over the coefficients of a logistic or softmax model (see `likelihood`), with sigma = 1.
 
 With all data in every step, the likelihood is at hand and the steps are corrected by Metropolis and Hastings:
 
@@ -34,20 +32,10 @@ from sparse_langevin.linear.gaussian import (
     spike_width,
     unit_vector,
 )
+from sparse_langevin.linear.likelihood import Data, class_scores, expansion, likelihood_gradient, probabilities
 from sparse_langevin.runtime.jit import compiled
 
 INTERCEPT_VARIANCE = 100.0
-
-
-class Data(NamedTuple):
-    """Standardised predictors, and one row of 0/1 targets per row of coefficients."""
-
-    x: Array
-    columns: Array
-    """The transpose of x, so that the values of one predictor lie side by side"""
-    y: Array
-    batch: int
-    """Number of rows in each step; all of them if it equals their number"""
 
 
 class State(NamedTuple):
@@ -96,12 +84,12 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
         if full:
             _corrected_step(data, hyper, state, v0, k < burn_in)
             if hyper.spike_slab:
-                scores = _scores(data.x, w, state.intercept)
+                scores = class_scores(data.x, w, state.intercept)
                 for _ in range(hyper.jumps):
                     _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.slab)
         else:
             _choose(order, data.batch)
-            slope, slope_0 = _likelihood_gradient(data, order[: data.batch], state)
+            slope, slope_0 = likelihood_gradient(data, order[: data.batch], w, state.intercept)
             _move(slope, state, hyper, v0)
             _move_intercepts(slope_0, n, state)
         if hyper.spike_slab and k % LATENT_EVERY == 0:
@@ -122,48 +110,12 @@ def _choose(order, count):
 
 
 @compiled
-def _likelihood_gradient(data, chosen, state):
-    """Unbiased estimates, from the chosen rows, of the log-likelihood's gradients in coefficients and intercepts."""
-    x, y = data.x[chosen], data.y[:, chosen]
-    excess = (data.x.shape[0] / len(chosen)) * (y - _probabilities(_scores(x, state.w, state.intercept)))
-    return excess @ x, excess.sum(1)
-
-
-@compiled
 def _any(rho):
     """Probability that a predictor matters for at least one class."""
     result = np.ones(rho.shape[1])
     for k in range(rho.shape[0]):
         result *= 1.0 - rho[k]
     return 1.0 - result
-
-
-@compiled
-def _scores(x, w, intercept):
-    """Scores eta, a row for each row of w."""
-    scores = w @ x.T
-    for k in range(len(intercept)):
-        scores[k] += intercept[k]
-    return scores
-
-
-@compiled
-def _probabilities(scores):
-    """Probabilities of the classes: a row's own sigmoid, or the softmax over several rows."""
-    rows, n = scores.shape
-    result = np.empty((rows, n))
-    for i in range(n):
-        if rows == 1:
-            result[0, i] = sigmoid(scores[0, i])
-            continue
-        top = scores[:, i].max()
-        total = 0.0
-        for k in range(rows):
-            result[k, i] = math.exp(scores[k, i] - top)
-            total += result[k, i]
-        for k in range(rows):
-            result[k, i] /= total
-    return result
 
 
 @compiled
@@ -231,8 +183,8 @@ def _in_slab(w, hyper, delta, v0):
 @compiled
 def _log_posterior(data, hyper, w, intercept, delta, v0):
     """Log posterior with gamma summed out, up to a constant for each set of slab coefficients, and its gradients."""
-    scores = _scores(data.x, w, intercept)
-    excess = data.y - _probabilities(scores)
+    scores = class_scores(data.x, w, intercept)
+    excess = data.y - probabilities(scores)
     slope, slope_0 = excess @ data.x, excess.sum(1) - intercept / INTERCEPT_VARIANCE
     value = (data.y * scores).sum() - 0.5 * (intercept**2).sum() / INTERCEPT_VARIANCE
     for i in range(scores.shape[1]):
@@ -257,33 +209,14 @@ def _log_posterior(data, hyper, w, intercept, delta, v0):
 
 
 @compiled
-def _expansion(data, scores, k, j, b):
-    """Quadratic approximation (c, q) of the log-likelihood of coefficient (k, j), and the log-likelihood itself."""
-    rows, n = scores.shape
-    log_likelihood, score, information = 0.0, 0.0, 1e-12
-    for i in range(n):
-        top = 0.0 if rows == 1 else scores[:, i].max()
-        top = max(top, scores[k, i])
-        total = math.exp(-top) if rows == 1 else 0.0
-        for m in range(rows):
-            total += math.exp(scores[m, i] - top)
-            log_likelihood += data.y[m, i] * scores[m, i]
-        log_likelihood -= top + math.log(total)
-        share, value = math.exp(scores[k, i] - top) / total, data.columns[j, i]
-        score += (data.y[k, i] - share) * value
-        information += share * (1.0 - share) * value * value
-    return score + information * b, information, log_likelihood
-
-
-@compiled
 def _jump(data, state, scores, k, j, v0, v1):
     """Propose one coefficient from its approximate conditional, and accept or reject it."""
     b, delta = state.w[k, j], state.scalars[DELTA]
     logit_delta = logit(delta)
-    c, q, before = _expansion(data, scores, k, j, b)
+    c, q, before = expansion(data, scores, k, j, b)
     new, log_z = draw(c, q, 1.0, v0, v1, logit_delta)
     scores[k] += (new - b) * data.columns[j]
-    c_new, q_new, after = _expansion(data, scores, k, j, new)
+    c_new, q_new, after = expansion(data, scores, k, j, new)
     forward = c * new - 0.5 * q * new * new - log_z
     backward = c_new * b - 0.5 * q_new * b * b - log_normaliser(c_new, q_new, 1.0, v0, v1, logit_delta)
     if math.log(1.0 - np.random.random()) < after - before + backward - forward:
@@ -302,7 +235,7 @@ def _update_latents(data, hyper, state, v0):
     scalars[UPDATES] += 1.0
     full = data.batch >= data.x.shape[0]
     if full:
-        shares = _probabilities(_scores(data.x, w, state.intercept))
+        shares = probabilities(class_scores(data.x, w, state.intercept))
         score, information = (data.y - shares) @ data.x, (shares * (1.0 - shares)) @ (data.x * data.x) + 1e-12
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
@@ -323,7 +256,7 @@ def _adapt(data, hyper, state, v0, iterations):
     """
     metric, rho, direction = state.metric, state.rho, state.direction
     rows, p = metric.shape
-    shares = _probabilities(_scores(data.x, state.w, state.intercept))
+    shares = probabilities(class_scores(data.x, state.w, state.intercept))
     weights = shares * (1.0 - shares) * (1.0 if rows == 1 else 2.0)
     information = state.information
     information[:] = weights @ (data.x * data.x)
