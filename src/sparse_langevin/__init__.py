@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from sparse_langevin.runtime.lazy import lazily
 
 if TYPE_CHECKING:
-    from sparse_langevin.linear.estimators import SparseBayesClassifier, SparseBayesRegressor
+    from sparse_langevin.linear.classifier import SparseBayesClassifier
+    from sparse_langevin.linear.regressor import SparseBayesRegressor
     from sparse_langevin.posterior import PosteriorBank
     from sparse_langevin.runtime.interrupts import Interrupted
     from sparse_langevin.sampling.algorithms import psgld, psgld_sa, sgld, sgld_sa
@@ -56,7 +57,8 @@ __getattr__, __dir__ = lazily(
     {
         "sampling.algorithms": ("psgld", "psgld_sa", "sgld", "sgld_sa"),
         "sampling.batches": ("Batches",),
-        "linear.estimators": ("SparseBayesClassifier", "SparseBayesRegressor"),
+        "linear.classifier": ("SparseBayesClassifier",),
+        "linear.regressor": ("SparseBayesRegressor",),
         "sampling.health": ("ChainWarning",),
         "runtime.interrupts": ("Interrupted",),
         "sampling.likelihoods": ("CategoricalLikelihood", "GaussianLikelihood"),

@@ -46,8 +46,14 @@ def test_classes(table, tmp_path):
     ("change", "arguments", "message"),
     [
         (None, ["--target", "colour"], "has no column 'colour'; its columns are sample, gene 0"),
-        (None, ["--target", "dose"], "line 2 of data.csv: column 'sample' holds 's0', which is no number"),
+        (None, ["--target", "dose"], "line 2 of data.csv: column 'sample' holds 's0', which is not a number"),
         (("gene 4", "gene 5"), ["--target", "dose"], "two columns named 'gene 5'"),
+        (None, ["--target", "dose", "--ignore", "sample", "--ignore", "state", "--level", "95"], "got 95.0"),
+        (
+            None,
+            ["--target", "dose", "--ignore", "sample", "--ignore", "state", "--threshold", "1"],
+            "threshold must be",
+        ),
         (("s3,", "s3,1,"), ["--target", "dose"], "line 5 of data.csv has 34 fields, the header has 33"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
-from sparse_langevin.linear.moments import Moments, from_moments, standardise
+from sparse_langevin.linear.moments import Moments, Rows, standardise
 from tests.linear.gibbs_reference import Model, gibbs
 
 
@@ -73,16 +73,35 @@ def test_logistic_regression_against_a_grid():
     assert 0.1 < inclusion[1] < 0.9  # the doubtful one is doubtful indeed
 
 
+def test_logistic_regression_under_a_gaussian_prior_against_a_grid():
+    """One predictor and no jumps: the corrected Langevin steps alone."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((30, 1))
+    y = (x[:, 0] + rng.logistic(size=30) > 0.3).astype(int)
+    model = SparseBayesClassifier("psgld", expected_r2=0.5, random_state=0, target_ess=8000, max_steps=100_000).fit(
+        x, y
+    )
+    b, b0 = np.linspace(-3, 8, 400), np.linspace(-6, 5, 400)[:, None, None]
+    scores = b0 + b[:, None] * (x[:, 0] - x.mean()) / x.std()
+    log_posterior = (y * scores - np.logaddexp(0, scores)).sum(2) + stats.norm.logpdf(b0[..., 0], scale=10.0)
+    log_posterior += stats.norm.logpdf(b, scale=np.sqrt(np.pi**2 / 3))  # all of the signal's variance on one predictor
+    weight = np.exp(log_posterior - log_posterior.max()).sum(0)
+    mean = np.average(b, weights=weight)
+    std = np.sqrt(np.average((b - mean) ** 2, weights=weight))
+    draws = model.coef_samples_[:, 0, 0] * x.std()
+    assert abs(draws.mean() - mean) < 5 * std / np.sqrt(model.ess_)
+    assert abs(draws.std() / std - 1) < 5 / np.sqrt(2 * model.ess_)
+
+
 def test_moments_in_pieces_are_the_moments_of_all():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((1000, 6)) * 10.0 ** np.arange(-3, 3) + 5, rng.standard_normal(1000) - 1e3
-    pieces = Moments.of(x[:10], y[:10])
-    pieces.add(Moments.of(x[10:11], y[10:11]))
-    pieces.add(Moments.of(x[11:], y[11:]))
-    data, scale = from_moments(pieces)
+    pieces = Moments.of(x[:10], y[:10]).plus(x[10:11], y[10:11]).plus(x[11:], y[11:])
+    data, scale = pieces.standardised()
     whole, _ = standardise(x, y)
+    rows, _ = Rows(x, y).standardised()
     z, t = (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
-    for part in (data, whole):
+    for part in (data, whole, rows):
         assert part.x.T @ part.x == pytest.approx(z.T @ z, abs=1e-8)
         assert part.x.T @ part.y == pytest.approx(z.T @ t, abs=1e-8)
         assert part.y @ part.y + part.rest == pytest.approx(t @ t)

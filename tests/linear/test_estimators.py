@@ -2,10 +2,11 @@
 
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
+from scipy import sparse, special
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -15,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
-from sparse_langevin.linear.estimators import METHODS
+from sparse_langevin.linear import regressor
+from sparse_langevin.sampling.methods import METHODS
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 100))
@@ -59,21 +61,30 @@ def test_predictions_and_intervals(fitted):
         assert np.mean((lower < true) & (true < upper)) == pytest.approx(level, abs=0.07)
     lower, upper = fitted.coef_interval(0.95)
     assert lower[3] < 2.0 < upper[3] and lower[40] < -1.5 < upper[40]
-    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 95"):
+    with pytest.raises(ValueError, match=r"level must be between 0 and 1, for example 0.95, got 95"):
         fitted.predict_interval(new, 95)
 
 
 def test_the_same_seed_gives_the_same_draws_on_any_number_of_threads(fitted):
-    again = SparseBayesRegressor(random_state=0, n_jobs=1).fit(X, Y)
-    assert np.array_equal(again.coef_samples_, fitted.coef_samples_)
+    for jobs in (1, 3, -1):
+        again = SparseBayesRegressor(random_state=0, n_jobs=jobs).fit(X, Y)
+        assert np.array_equal(again.coef_samples_, fitted.coef_samples_)
     assert not np.array_equal(SparseBayesRegressor(random_state=1).fit(X, Y).coef_, fitted.coef_)
+
+
+def test_jobs_are_counted_as_in_scikit_learn():
+    assert SparseBayesRegressor()._workers() == 1
+    assert SparseBayesClassifier(n_jobs=3)._workers() == 3
+    assert SparseBayesRegressor(n_jobs=-1)._workers() == joblib.cpu_count()
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        assert SparseBayesRegressor()._workers() == 3
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_all_methods_predict(method):
     model = SparseBayesRegressor(method, random_state=0, **QUICK).fit(X, Y)
     assert model.score(X, Y) > 0.8
-    assert model.get_support().sum() == (2 if method.endswith("-sa") else 100)
+    assert model.get_support().sum() == (2 if METHODS[method].selects else 100)
 
 
 def test_units_do_not_matter(fitted):
@@ -97,17 +108,58 @@ def test_frames_pipelines_and_sparse_matrices(fitted):
     assert SparseBayesRegressor(random_state=0).fit(counts, counts[:, 0]).score(counts, counts[:, 0]) > 0.99
 
 
-def test_partial_fit_is_fit_on_all():
-    x, y = rng.standard_normal((300, 20)), rng.standard_normal(300)
+def by_pieces(sizes, x, y):
+    """Fit to the first piece, partial_fit to the others; the arrays that were given are overwritten afterwards."""
+    model, start = SparseBayesRegressor(random_state=0), 0
+    for size in sizes:
+        rows, responses = x[start : start + size].copy(), y[start : start + size].copy()
+        (model.partial_fit if start else model.fit)(rows, responses)
+        rows[:], responses[:] = np.nan, np.nan
+        start += size
+    return model
+
+
+@pytest.mark.parametrize("sizes", [(20, 30), (40, 30), (60, 30, 30), (150, 150)])
+def test_partial_fit_after_fit_is_fit_on_all(sizes):
+    """Rows while there are at most 60 of them, moments afterwards, and the change from one to the other."""
+    generator = np.random.default_rng(7)
+    x, y = generator.standard_normal((300, 60)) + 3.0, generator.standard_normal(300)
     y += x[:, 7]
-    whole, pieces = SparseBayesRegressor(random_state=0), SparseBayesRegressor(random_state=0)
-    whole.fit(x, y)
-    for start in range(0, 300, 100):
-        pieces.partial_fit(x[start : start + 100], y[start : start + 100])
-    assert pieces.coef_ == pytest.approx(whole.coef_, abs=0.01)
-    assert pieces.inclusion_probability_ == pytest.approx(whole.inclusion_probability_, abs=0.05)
+    n = sum(sizes)
+    whole, pieces = SparseBayesRegressor(random_state=0).fit(x[:n], y[:n]), by_pieces(sizes, x, y)
+    assert pieces.coef_ == pytest.approx(whole.coef_, abs=1e-6)
+    assert pieces.inclusion_probability_ == pytest.approx(whole.inclusion_probability_, abs=1e-6)
+    if n <= 60:
+        assert np.array_equal(pieces.coef_samples_, whole.coef_samples_)
+
+
+def test_partial_fit_from_the_start_on():
+    generator = np.random.default_rng(7)
+    x, y = generator.standard_normal((300, 20)), generator.standard_normal(300)
+    y += x[:, 7]
+    whole, pieces = SparseBayesRegressor(random_state=0).fit(x, y), SparseBayesRegressor(random_state=0)
+    pieces.partial_fit(x[:1], y[:1])  # nothing varies yet
+    for rows in (slice(1, 10), slice(10, 200), slice(200, 300)):
+        pieces.partial_fit(x[rows], y[rows])
+    assert pieces.coef_ == pytest.approx(whole.coef_, abs=1e-6)
     with pytest.raises(ValueError, match="features"):
         pieces.partial_fit(x[:, :5], y)
+    pieces.fit(x, y)  # forgets all that was there before
+    assert np.array_equal(pieces.coef_samples_, whole.coef_samples_)
+
+
+def test_an_interrupted_partial_fit_takes_nothing_in(monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    model = SparseBayesRegressor(random_state=0, **QUICK).fit(X[:30], Y[:30])
+    with monkeypatch.context() as patch:
+        patch.setattr(regressor, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X[30:], Y[30:])
+    model.partial_fit(X[30:], Y[30:])
+    whole = SparseBayesRegressor(random_state=0, **QUICK).fit(X, Y)
+    assert np.array_equal(model.coef_samples_, whole.coef_samples_)
 
 
 def test_awkward_data():
@@ -134,31 +186,58 @@ def test_awkward_data():
             SparseBayesRegressor().fit(bad, Y)
 
 
+@pytest.mark.parametrize("estimator", [SparseBayesRegressor, SparseBayesClassifier])
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"method": "lasso"}, "method must be one of psgld-sa"),
-        ({"expected_r2": 1.0}, "expected_r2 must lie between 0 and 1, got 1.0"),
-        ({"v0": -1.0}, "v0 must be positive"),
-        ({"n_chains": 0}, "n_chains must be at least 1, got 0"),
-        ({"threshold": 1.0}, "threshold must lie in"),
+        ({"method": "lasso"}, "there is no method 'lasso': choose one of sgld, psgld, sgld-sa, psgld-sa"),
+        ({"expected_effects": 0}, "expected_effects must be a positive, finite number, got 0"),
+        ({"expected_r2": 0}, "expected_r2 must be between 0 and 1, both excluded, got 0"),
+        ({"expected_r2": 1}, "expected_r2 must be between 0 and 1, both excluded, got 1"),
+        ({"v0": -1.0}, "v0 must be a positive, finite number, or None, got -1.0"),
+        ({"v1": np.inf}, "v1 must be a positive, finite number, or None, got inf"),
+        ({"threshold": 1.0}, "threshold must be at least 0 and below 1, got 1.0"),
+        ({"n_chains": 0}, "n_chains must be a whole number of at least 1, got 0"),
+        ({"n_chains": 2.5}, "n_chains must be a whole number of at least 1, got 2.5"),
+        ({"burn_in": "long"}, "burn_in must be a whole number of at least 1, got 'long'"),
+        ({"max_steps": None}, "max_steps must be a whole number of at least 1, got None"),
+        ({"target_rhat": np.nan}, "target_rhat must be a positive, finite number, got nan"),
+        ({"target_ess": -1.0}, "target_ess must be a positive, finite number, got -1.0"),
+        ({"n_jobs": 0}, "n_jobs must be None, -1 for all cores, or a number of jobs, got 0"),
     ],
 )
-def test_bad_parameters(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        SparseBayesRegressor(**parameters).fit(X, Y)
+def test_bad_parameters_are_refused_before_the_data_are_seen(estimator, parameters, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        estimator(**parameters).fit(None, None)
+
+
+@pytest.mark.parametrize("size", [0, -5, 2.5, True, "all"])
+def test_bad_batch_sizes(size):
+    with pytest.raises(ValueError, match=f"batch_size must be a whole number of at least 1, or None .* got {size!r}"):
+        SparseBayesClassifier(batch_size=size).fit(None, None)
+
+
+def test_parameters_are_those_of_the_signature():
+    assert set(SparseBayesClassifier().get_params()) == set(SparseBayesRegressor().get_params()) | {"batch_size"}
+    assert clone(SparseBayesClassifier("sgld", batch_size=7)).get_params()["batch_size"] == 7
+    with pytest.raises(TypeError, match="positional"):
+        SparseBayesRegressor("psgld", 3)
 
 
 def test_a_budget_that_is_too_small_is_said_in_plain_words():
-    with pytest.warns(ConvergenceWarning, match=r"after 100 steps the predictions of 4 chains have R-hat"):
-        SparseBayesRegressor(burn_in=100, max_steps=100, random_state=0).fit(X, Y)
+    for estimator, y in ((SparseBayesRegressor, Y), (SparseBayesClassifier, Y > 3)):
+        with pytest.warns(ConvergenceWarning, match=r"after 100 steps the predictions of 4 chains have R-hat") as seen:
+            estimator(burn_in=100, max_steps=100, random_state=0).fit(X, y)
+        assert seen[0].filename == __file__  # it points at the user's line
 
 
 def test_two_classes():
     labels = np.where(1.5 * X[:, 3] - 2 * X[:, 40] + rng.logistic(size=60) > 0, "ill", "well")
     model = SparseBayesClassifier(random_state=0, target_ess=100, target_rhat=1.05).fit(X[:, 30:50], labels)
     assert set(np.argsort(model.inclusion_probability_)[-1:]) == {10}
-    assert model.predict_proba(X[:, 30:50]).sum(1) == pytest.approx(np.ones(60))
+    probability = model.predict_proba(X[:, 30:50])
+    assert probability.sum(1) == pytest.approx(np.ones(60))
+    assert model.decision_function(X[:, 30:50]) == pytest.approx(special.logit(probability[:, 1]))
     assert set(model.predict(X[:, 30:50])) == {"ill", "well"}
     with pytest.raises(ValueError, match="one class only, 'ill'"):
         SparseBayesClassifier().fit(X, np.full(60, "ill"))

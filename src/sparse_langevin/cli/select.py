@@ -11,19 +11,26 @@ from sparse_langevin.storage.files import require_new, write_new
 
 
 def select(
-    file: Annotated[Path, typer.Argument(help="CSV or TSV with a header; one row per observation.")],
-    target: Annotated[str, typer.Option(help="Column to explain: numbers, or two or more classes.")],
+    file: Annotated[Path, typer.Argument(help="CSV or TSV file with a header and one row per observation.")],
+    target: Annotated[
+        str, typer.Option(help="The column to explain. It holds numbers, or the names of two or more classes.")
+    ],
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out, such as an identifier; repeat.")
+        list[str] | None,
+        typer.Option(help="A column to leave out, such as an identifier. Repeat the option for more columns."),
     ] = None,
-    threshold: Annotated[float, typer.Option(help="Choose columns with a larger inclusion probability.")] = 0.5,
-    expected_effects: Annotated[float, typer.Option(help="How many columns may matter, roughly.")] = 10.0,
-    level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the chains.")] = 0,
-    out: Annotated[Path, typer.Option(help="Report to write.")] = Path("selection.html"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a report that exists.")] = False,
+    threshold: Annotated[
+        float, typer.Option(help="A column is chosen if the probability that it matters is larger than this.")
+    ] = 0.5,
+    expected_effects: Annotated[float, typer.Option(help="Roughly how many columns you expect to matter.")] = 10.0,
+    level: Annotated[float, typer.Option(help="Probability with which an interval holds the true effect.")] = 0.95,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the random numbers. The same seed gives the same result.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(help="Where to write the report, an HTML file.")] = Path("selection.html"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the report if it exists already.")] = False,
 ) -> None:
-    """Choose the columns of a table that explain another, with probabilities, effects and intervals."""
+    """Find out which columns of a table matter for another one, with probabilities, effects and intervals."""
     from sparse_langevin.linear.selection import (  # scikit-learn loads slowly
         read_table,
         select_variables,

@@ -1,1 +1,1 @@
-"""Linear models: chains over coefficients in compiled loops, the path beneath the scikit-learn estimators."""
+"""Linear models with variable selection: scikit-learn estimators, and the compiled chains beneath them."""

@@ -15,6 +15,10 @@ import math
 import numpy as np
 
 from sparse_langevin.runtime.jit import compiled
+from sparse_langevin.sampling import mixture
+
+log_ratio_at_zero = compiled(mixture.log_ratio_at_zero)
+log_odds = compiled(mixture.log_odds)
 
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
@@ -30,7 +34,7 @@ def log_mills(z):
 
 @compiled
 def evidence(c, q, sigma, v0, v1):
-    """Logarithms of S and L, and what describes the spike: E|b| and the probability of b > 0 in it."""
+    """Return the logarithms of S and L, and of the spike's conditional its E|b| and its probability of b > 0."""
     slab = -0.5 * math.log1p(v1 * q) + c * c / (2.0 * sigma**2 * (q + 1.0 / v1))
     root = math.sqrt(q)
     z_plus, z_minus = (c / sigma - 1.0 / v0) / root, (-c / sigma - 1.0 / v0) / root
@@ -73,8 +77,7 @@ def log_sum(spike, odds):
 @compiled
 def slab_probability(b, sigma, v0, v1, logit_delta):
     """P(gamma = 1 | b): the weight of the slab in the prior's gradient at b."""
-    log_ratio = math.log(2.0 * v0) - 0.5 * math.log(2.0 * math.pi * v1)
-    return sigmoid(log_ratio + logit_delta + abs(b) / (sigma * v0) - b * b / (2.0 * sigma**2 * v1))
+    return sigmoid(log_odds(b, sigma, v0, v1, log_ratio_at_zero(v0, v1) + logit_delta))
 
 
 @compiled
@@ -96,3 +99,9 @@ def truncated_normal(mean):
 def sigmoid(odds):
     """1/(1 + exp(-odds)), without overflow."""
     return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
+
+
+@compiled
+def logit(delta):
+    """log(delta/(1 - delta))."""
+    return math.log(delta) - math.log1p(-delta)

@@ -27,10 +27,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparse_langevin.linear.coefficient import draw, evidence, sigmoid, slab_probability
+from sparse_langevin.linear.coefficient import draw, evidence, logit, sigmoid, slab_probability
 from sparse_langevin.runtime.jit import compiled
+from sparse_langevin.sampling import mixture
 
 Array = NDArray[np.float64]
+
+omega_at = compiled(mixture.omega_at)
+delta_mean = compiled(mixture.delta_mean)
+sigma_root = compiled(mixture.sigma_root)
 
 V0_START = 0.1  # width of the spike at the beginning, in units of sigma
 STEP = 0.3  # eps times the largest curvature: a bias of a few per cent in the stiffest direction
@@ -40,18 +45,24 @@ ADAPT_EVERY = 50  # steps between updates of the step size during burn-in
 
 
 class Hyper(NamedTuple):
-    """The model and the algorithm, as the compiled loop wants them."""
+    """The prior and the algorithm, in the form that the compiled loops read."""
 
     v0: float
+    """Scale of the spike in units of sigma"""
     slab: float
+    """Variance of the slab"""
     a: float
     b: float
+    """delta ~ Beta(a, b)"""
     nu: float
     lambda_: float
+    """sigma^2 ~ InverseGamma(nu/2, nu lambda/2)"""
     prior_variance: float
+    """Variance of the Gaussian prior, for methods that do not select"""
     spike_slab: bool
     precondition: bool
     jumps: int
+    """Coefficients that are drawn from their conditional in each step"""
 
 
 class Data(NamedTuple):
@@ -62,7 +73,7 @@ class Data(NamedTuple):
     square: Array
     """x_j'x_j"""
     rest: float
-    """y'y minus that of the rows given here"""
+    """What the residual sum of squares has in addition to that of these rows: zero if they are the data themselves"""
     size: float
     """Number of observations"""
 
@@ -72,19 +83,19 @@ class State(NamedTuple):
 
     beta: Array
     metric: Array
-    """G"""
+    """The preconditioner G"""
     rho: Array
     direction: Array
-    """Of the largest curvature, for the power iteration"""
+    """Estimated direction of largest curvature, which the power iteration improves"""
     scalars: Array
-    """sigma, delta, eps, number of latent updates"""
+    """sigma, delta, eps, and the number of updates of the latent variables so far"""
 
 
 SIGMA, DELTA, EPS, UPDATES = range(4)
 
 
 def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
-    """The empty model."""
+    """Return the state in which no predictor has an effect."""
     p = data.x.shape[1]
     sigma = math.sqrt(max((float(data.y @ data.y) + data.rest) / data.size, 1e-12))
     delta = hyper.a / (hyper.a + hyper.b)
@@ -93,16 +104,17 @@ def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
 
 
 def unit_vector(p: int, rng: np.random.Generator) -> Array:
-    """A random direction."""
+    """Return a random direction of length 1."""
     direction: Array = rng.standard_normal(p)
     return direction / float(np.linalg.norm(direction))
 
 
 @compiled
 def advance(data, hyper, state, steps, thin, burn_in, seed):
-    """Take ``steps`` steps; return every ``thin``-th beta, its sigma, and the mean of the inclusion probabilities.
+    """Take ``steps`` steps; return every ``thin``-th beta and sigma, and the mean of the inclusion probabilities.
 
-    Step k < ``burn_in`` narrows the spike and adapts; a chain that goes on is called with ``burn_in`` = 0.
+    The first ``burn_in`` of these steps narrow the spike and adapt step size and preconditioner; call with
+    ``burn_in`` = 0 to go on with a chain that has its burn-in behind it.
     """
     np.random.seed(seed)
     beta, scalars, p = state.beta, state.scalars, len(state.beta)
@@ -110,9 +122,7 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
     draws, sigmas = np.empty((steps // thin, p)), np.empty(steps // thin)
     inclusion, updates = np.zeros(p), 0
     for k in range(steps):
-        v0 = hyper.v0
-        if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
-            v0 = V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
+        v0 = spike_width(hyper, k, burn_in)
         if k < burn_in and k % ADAPT_EVERY == 0:
             _adapt(data, hyper, state, v0, 30 if k == 0 else 3)
         gradient = data.x.T @ residual
@@ -134,10 +144,19 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
 
 
 @compiled
+def spike_width(hyper, k, burn_in):
+    """v0 at step k: from ``V0_START`` it narrows geometrically during the first half of the burn-in."""
+    if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
+        return V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
+    return hyper.v0
+
+
+@compiled
 def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
+    """Langevin step of all coefficients under the spike and slab; ``gradient`` is X'(y - X beta)."""
     sigma, delta, eps = scalars[SIGMA], scalars[DELTA], scalars[EPS]
     v1 = slab_variance / sigma**2
-    logit_delta = math.log(delta) - math.log1p(-delta)
+    logit_delta = logit(delta)
     for j in range(len(beta)):
         e = eps * metric[j]
         slab = slab_probability(beta[j], sigma, v0, v1, logit_delta)
@@ -148,6 +167,7 @@ def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
 
 @compiled
 def _gaussian_step(gradient, beta, metric, scalars, variance):
+    """Langevin step of all coefficients under a Gaussian prior; ``gradient`` is X'(y - X beta)."""
     sigma, eps = scalars[SIGMA], scalars[EPS]
     for j in range(len(beta)):
         e = eps * metric[j]
@@ -161,39 +181,38 @@ def _jump(data, beta, residual, j, scalars, v0, slab_variance):
     column, delta = data.x[:, j], scalars[DELTA]
     v1 = slab_variance / scalars[SIGMA] ** 2
     c = column @ residual + data.square[j] * beta[j]
-    new, _ = draw(c, data.square[j], scalars[SIGMA], v0, v1, math.log(delta) - math.log1p(-delta))
+    new, _ = draw(c, data.square[j], scalars[SIGMA], v0, v1, logit(delta))
     residual += (beta[j] - new) * column
     beta[j] = new
 
 
 @compiled
 def _update_latents(data, hyper, state, residual, v0):
-    """Stochastic approximation of rho's mean, delta and sigma; ``state.rho`` is set to the current probabilities."""
+    """Set ``state.rho`` to the current inclusion probabilities; delta and sigma take a step towards their targets."""
     beta, rho, scalars, p = state.beta, state.rho, state.scalars, len(state.beta)
     sigma, delta = scalars[SIGMA], scalars[DELTA]
-    omega = min(0.1, 10.0 * (scalars[UPDATES] + 100.0) ** -0.7)
+    omega = omega_at(scalars[UPDATES])
     scalars[UPDATES] += 1.0
     rss = residual @ residual + data.rest
     spikes, spike = 0.0, 0.0
     if hyper.spike_slab:
         c = data.x.T @ residual
-        logit_delta, v1 = math.log(delta) - math.log1p(-delta), hyper.slab / sigma**2
+        logit_delta, v1 = logit(delta), hyper.slab / sigma**2
         for j in range(p):
             q = data.square[j]
             log_slab, log_spike, size, _ = evidence(c[j] + q * beta[j], q, sigma, v0, v1)
             rho[j] = sigmoid(log_slab - log_spike + logit_delta)
             spikes += 1.0 - rho[j]
             spike += (1.0 - rho[j]) * size / v0
-        scalars[DELTA] += omega * ((rho.sum() + hyper.a) / (hyper.a + hyper.b + p) - delta)
+        scalars[DELTA] += omega * (delta_mean(rho.sum(), p, hyper.a, hyper.b) - delta)
     quadratic = data.size + spikes + hyper.nu
     constant = rss + hyper.nu * hyper.lambda_
-    root = (spike + math.sqrt(spike**2 + 4.0 * quadratic * constant)) / (2.0 * quadratic)
-    scalars[SIGMA] += omega * (root - sigma)
+    scalars[SIGMA] += omega * (sigma_root(quadratic, spike, constant) - sigma)
 
 
 @compiled
 def _adapt(data, hyper, state, v0, iterations):
-    """Preconditioner from the curvature, and the step size from the largest curvature that is left."""
+    """Set the preconditioner from the curvature, and the step size from the largest curvature that is left."""
     metric, rho, scalars, direction = state.metric, state.rho, state.scalars, state.direction
     sigma, p = scalars[SIGMA], len(state.metric)
     prior = np.empty(p)

@@ -1,6 +1,4 @@
-r"""A chain over the coefficients of a logistic or softmax model, with sigma = 1.
-
-    P(class | x) from the scores eta = intercept + X w: sigmoid for two classes (one row of w), softmax for more.
+r"""A chain over the coefficients of a logistic or softmax model (see `likelihood`), with sigma = 1.
 
 With all data in every step, the likelihood is at hand and the steps are corrected by Metropolis and Hastings:
 
@@ -12,7 +10,8 @@ With all data in every step, the likelihood is at hand and the steps are correct
 
     log ratio = L(b') - L(b) + [c' b - q' b^2/2 - log Z(c', q')] - [c b' - q b'^2/2 - log Z(c, q)].
 
-With minibatches all coefficients take Langevin steps without correction, and rho_j is P(gamma_j = 1 | beta_j).
+With minibatches (a random subset of the rows in each step, every subset with the same probability) all coefficients
+take Langevin steps without correction, and rho_j is P(gamma_j = 1 | beta_j).
 """
 
 import math
@@ -20,31 +19,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_langevin.linear.coefficient import draw, evidence, log_normaliser, sigmoid, slab_probability
+from sparse_langevin.linear.coefficient import draw, evidence, log_normaliser, logit, sigmoid, slab_probability
 from sparse_langevin.linear.gaussian import (
     ADAPT_EVERY,
     LATENT_EVERY,
     SPIKE_STEP,
     STEP,
-    V0_START,
     Array,
     Hyper,
+    delta_mean,
+    omega_at,
+    spike_width,
     unit_vector,
 )
+from sparse_langevin.linear.likelihood import Data, class_scores, expansion, likelihood_gradient, probabilities
 from sparse_langevin.runtime.jit import compiled
 
 INTERCEPT_VARIANCE = 100.0
-
-
-class Data(NamedTuple):
-    """Standardised predictors, in random order, and one row of 0/1 targets per row of coefficients."""
-
-    x: Array
-    columns: Array
-    """The same, a row for each predictor"""
-    y: Array
-    batch: int
-    """Rows per step; all of them if it equals their number."""
 
 
 class State(NamedTuple):
@@ -54,11 +45,11 @@ class State(NamedTuple):
     intercept: Array
     metric: Array
     information: Array
-    """Diagonal of the likelihood's curvature"""
+    """Diagonal of the likelihood's curvature, in the shape of w"""
     rho: Array
     direction: Array
     scalars: Array
-    """delta, eps, number of latent updates, step of the corrected moves"""
+    """delta, eps, the number of updates of the latent variables so far, and the step size of the corrected moves"""
 
 
 DELTA, EPS, UPDATES, CORRECTED_EPS = range(4)
@@ -66,7 +57,7 @@ ACCEPTANCE = 0.57  # best for Langevin proposals in many dimensions (Roberts and
 
 
 def initial_state(data: Data, hyper: Hyper, rng: np.random.Generator) -> State:
-    """No effects, and the classes' shares as intercepts."""
+    """Return the state in which no predictor has an effect and the intercepts give the classes' shares."""
     rows, p = len(data.y), data.x.shape[1]
     share = np.clip(data.y.mean(1), 1e-3, 1 - 1e-3)
     intercept = np.log(share) - np.log1p(-share) if rows == 1 else np.log(share)
@@ -85,33 +76,37 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
     rows, p, n = w.shape[0], w.shape[1], data.x.shape[0]
     draws, intercepts = np.empty((steps // thin, rows, p)), np.empty((steps // thin, rows))
     inclusion, updates = np.zeros(p), 0
-    full = data.batch >= n
+    full, order = data.batch >= n, np.arange(n)
     for k in range(steps):
-        v0 = hyper.v0
-        if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
-            v0 = V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
+        v0 = spike_width(hyper, k, burn_in)
         if k < burn_in and k % ADAPT_EVERY == 0:
             _adapt(data, hyper, state, v0, 30 if k == 0 else 3)
-        start = 0 if full else np.random.randint(n - data.batch + 1)
-        x = data.x[start : start + data.batch]
-        y = np.ascontiguousarray(data.y[:, start : start + data.batch])
         if full:
             _corrected_step(data, hyper, state, v0, k < burn_in)
             if hyper.spike_slab:
-                scores = _scores(x, w, state.intercept)
+                scores = class_scores(data.x, w, state.intercept)
                 for _ in range(hyper.jumps):
                     _jump(data, state, scores, np.random.randint(rows), np.random.randint(p), v0, hyper.slab)
         else:
-            excess = (n / data.batch) * (y - _probabilities(_scores(x, w, state.intercept)))
-            _move(excess @ x, state, hyper, v0)
-            _move_intercepts(excess.sum(1), n, state)
+            _choose(order, data.batch)
+            slope, slope_0 = likelihood_gradient(data, order[: data.batch], w, state.intercept)
+            _move(slope, state, hyper, v0)
+            _move_intercepts(slope_0, n, state)
         if hyper.spike_slab and k % LATENT_EVERY == 0:
-            _update_latents(x, y, hyper, state, v0, full)
+            _update_latents(data, hyper, state, v0)
             inclusion += _any(state.rho)
             updates += 1
         if k % thin == thin - 1:
             draws[k // thin], intercepts[k // thin] = w, state.intercept
     return draws, intercepts, inclusion / max(updates, 1)
+
+
+@compiled
+def _choose(order, count):
+    """Bring ``count`` rows to the front of ``order``, each subset with the same probability (Fisher and Yates)."""
+    for i in range(count):
+        j = i + np.random.randint(len(order) - i)
+        order[i], order[j] = order[j], order[i]
 
 
 @compiled
@@ -124,37 +119,10 @@ def _any(rho):
 
 
 @compiled
-def _scores(x, w, intercept):
-    scores = w @ x.T
-    for k in range(len(intercept)):
-        scores[k] += intercept[k]
-    return scores
-
-
-@compiled
-def _probabilities(scores):
-    """Probabilities of the classes: a row's own sigmoid, or the softmax over several rows."""
-    rows, n = scores.shape
-    result = np.empty((rows, n))
-    for i in range(n):
-        if rows == 1:
-            result[0, i] = sigmoid(scores[0, i])
-            continue
-        top = scores[:, i].max()
-        total = 0.0
-        for k in range(rows):
-            result[k, i] = math.exp(scores[k, i] - top)
-            total += result[k, i]
-        for k in range(rows):
-            result[k, i] /= total
-    return result
-
-
-@compiled
 def _move(gradient, state, hyper, v0):
     """Langevin step of the coefficients."""
     w, metric, delta, eps = state.w, state.metric, state.scalars[DELTA], state.scalars[EPS]
-    logit_delta = math.log(delta) - math.log1p(-delta)
+    logit_delta = logit(delta)
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             b, e = w[k, j], eps * metric[k, j]
@@ -205,7 +173,7 @@ def _in_slab(w, hyper, delta, v0):
     """Which coefficients belong to the slab rather than to the spike."""
     result = np.ones(w.shape, dtype=np.bool_)
     if hyper.spike_slab:
-        logit_delta = math.log(delta) - math.log1p(-delta)
+        logit_delta = logit(delta)
         for k in range(w.shape[0]):
             for j in range(w.shape[1]):
                 result[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.slab, logit_delta) > 0.5
@@ -215,8 +183,8 @@ def _in_slab(w, hyper, delta, v0):
 @compiled
 def _log_posterior(data, hyper, w, intercept, delta, v0):
     """Log posterior with gamma summed out, up to a constant for each set of slab coefficients, and its gradients."""
-    scores = _scores(data.x, w, intercept)
-    excess = data.y - _probabilities(scores)
+    scores = class_scores(data.x, w, intercept)
+    excess = data.y - probabilities(scores)
     slope, slope_0 = excess @ data.x, excess.sum(1) - intercept / INTERCEPT_VARIANCE
     value = (data.y * scores).sum() - 0.5 * (intercept**2).sum() / INTERCEPT_VARIANCE
     for i in range(scores.shape[1]):
@@ -227,7 +195,7 @@ def _log_posterior(data, hyper, w, intercept, delta, v0):
         value -= top + math.log(total)
     if not hyper.spike_slab:
         return value - 0.5 * (w * w).sum() / hyper.prior_variance, slope - w / hyper.prior_variance, slope_0
-    logit_delta = math.log(delta) - math.log1p(-delta)
+    logit_delta = logit(delta)
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             b = w[k, j]
@@ -241,33 +209,14 @@ def _log_posterior(data, hyper, w, intercept, delta, v0):
 
 
 @compiled
-def _expansion(data, scores, k, j, b):
-    """Quadratic approximation (c, q) of the log-likelihood of coefficient (k, j), and the log-likelihood itself."""
-    rows, n = scores.shape
-    log_likelihood, score, information = 0.0, 0.0, 1e-12
-    for i in range(n):
-        top = 0.0 if rows == 1 else scores[:, i].max()
-        top = max(top, scores[k, i])
-        total = math.exp(-top) if rows == 1 else 0.0
-        for m in range(rows):
-            total += math.exp(scores[m, i] - top)
-            log_likelihood += data.y[m, i] * scores[m, i]
-        log_likelihood -= top + math.log(total)
-        share, value = math.exp(scores[k, i] - top) / total, data.columns[j, i]
-        score += (data.y[k, i] - share) * value
-        information += share * (1.0 - share) * value * value
-    return score + information * b, information, log_likelihood
-
-
-@compiled
 def _jump(data, state, scores, k, j, v0, v1):
     """Propose one coefficient from its approximate conditional, and accept or reject it."""
     b, delta = state.w[k, j], state.scalars[DELTA]
-    logit_delta = math.log(delta) - math.log1p(-delta)
-    c, q, before = _expansion(data, scores, k, j, b)
+    logit_delta = logit(delta)
+    c, q, before = expansion(data, scores, k, j, b)
     new, log_z = draw(c, q, 1.0, v0, v1, logit_delta)
     scores[k] += (new - b) * data.columns[j]
-    c_new, q_new, after = _expansion(data, scores, k, j, new)
+    c_new, q_new, after = expansion(data, scores, k, j, new)
     forward = c * new - 0.5 * q * new * new - log_z
     backward = c_new * b - 0.5 * q_new * b * b - log_normaliser(c_new, q_new, 1.0, v0, v1, logit_delta)
     if math.log(1.0 - np.random.random()) < after - before + backward - forward:
@@ -277,16 +226,17 @@ def _jump(data, state, scores, k, j, v0, v1):
 
 
 @compiled
-def _update_latents(x, y, hyper, state, v0, full):
-    """Current inclusion probabilities, and a step of stochastic approximation for delta."""
+def _update_latents(data, hyper, state, v0):
+    """Set ``state.rho`` to the current inclusion probabilities; delta takes a step towards its target."""
     w, rho, scalars = state.w, state.rho, state.scalars
     delta = scalars[DELTA]
-    logit_delta = math.log(delta) - math.log1p(-delta)
-    omega = min(0.1, 10.0 * (scalars[UPDATES] + 100.0) ** -0.7)
+    logit_delta = logit(delta)
+    omega = omega_at(scalars[UPDATES])
     scalars[UPDATES] += 1.0
+    full = data.batch >= data.x.shape[0]
     if full:
-        shares = _probabilities(_scores(x, w, state.intercept))
-        score, information = (y - shares) @ x, (shares * (1.0 - shares)) @ (x * x) + 1e-12
+        shares = probabilities(class_scores(data.x, w, state.intercept))
+        score, information = (data.y - shares) @ data.x, (shares * (1.0 - shares)) @ (data.x * data.x) + 1e-12
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             if full:
@@ -295,18 +245,18 @@ def _update_latents(x, y, hyper, state, v0, full):
                 rho[k, j] = sigmoid(slab - spike + logit_delta)
             else:
                 rho[k, j] = slab_probability(w[k, j], 1.0, v0, hyper.slab, logit_delta)
-    scalars[DELTA] += omega * ((rho.sum() + hyper.a) / (hyper.a + hyper.b + rho.size) - delta)
+    scalars[DELTA] += omega * (delta_mean(rho.sum(), rho.size, hyper.a, hyper.b) - delta)
 
 
 @compiled
 def _adapt(data, hyper, state, v0, iterations):
-    """Preconditioner and step size from the present curvature.
+    """Set the preconditioner and the step size from the present curvature.
 
-    For several classes the Hessian couples them; twice its diagonal blocks is a bound.
+    The Hessian couples several classes; twice its diagonal blocks is an upper bound.
     """
     metric, rho, direction = state.metric, state.rho, state.direction
     rows, p = metric.shape
-    shares = _probabilities(_scores(data.x, state.w, state.intercept))
+    shares = probabilities(class_scores(data.x, state.w, state.intercept))
     weights = shares * (1.0 - shares) * (1.0 if rows == 1 else 2.0)
     information = state.information
     information[:] = weights @ (data.x * data.x)

@@ -1,10 +1,13 @@
-r"""Sufficient statistics of a Gaussian linear model, collected in pieces.
+r"""What a Gaussian linear model has to know of its observations, collected in pieces.
 
-Means and centred second moments are updated by the formulas of Chan, Golub and LeVeque (1983). From them come rows Z, t
-with Z'Z = X'X and Z't = X'y for standardised X and y: at most p of them, however many observations there were.
+While there are no more observations than predictors, `Rows` keeps them as they are. Beyond that, `Moments` keeps means
+and centred second moments, which are updated by the formulas of Chan, Golub and LeVeque (1983). From them come rows
+Z, t with Z'Z = X'X and Z't = X'y for standardised X and y: at most p of them, however many observations there were.
+Either way, what is kept is at most (p + 1) x (p + 1) numbers for p predictors.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -13,32 +16,14 @@ from sparse_langevin.linear.gaussian import Array, Data
 BLOCK = 1 << 16  # rows of data that are centred at a time
 
 
-@dataclass
-class Moments:
-    """Of predictors and response together, the response last."""
+class Observations(Protocol):
+    """Observations so far; never changed, so that a fit that fails loses and adds nothing."""
 
-    size: int
-    mean: Array
-    scatter: Array
+    def plus(self, x: Array, y: Array) -> "Observations":
+        """Return these and more observations."""
 
-    @classmethod
-    def of(cls, x: Array, y: Array) -> "Moments":
-        """Moments of some rows."""
-        total = cls(0, np.zeros(x.shape[1] + 1), np.zeros((x.shape[1] + 1,) * 2))
-        for start in range(0, len(x), BLOCK):
-            rows = np.column_stack([x[start : start + BLOCK], y[start : start + BLOCK]])
-            mean = rows.mean(0)
-            rows -= mean
-            total.add(cls(len(rows), mean, rows.T @ rows))
-        return total
-
-    def add(self, other: "Moments") -> None:
-        """Take in more rows."""
-        size = self.size + other.size
-        change = other.mean - self.mean
-        self.scatter = self.scatter + other.scatter + np.outer(change, change) * (self.size * other.size / size)
-        self.mean = self.mean + change * (other.size / size)
-        self.size = size
+    def standardised(self) -> tuple[Data | None, "Scale"]:
+        """Return standardised data, or rows with the same X'X and X'y; None if nothing varies."""
 
 
 @dataclass(frozen=True)
@@ -56,37 +41,86 @@ class Scale:
         """Predictors that are not constant, up to rounding."""
         return self.x_std > 1e-10 * np.maximum(np.abs(self.x_mean), 1e-290)
 
+    @property
+    def varies(self) -> bool:
+        """Whether the response and at least one predictor are not constant, up to rounding."""
+        return bool(self.used.any()) and self.y_std > 1e-12 * max(abs(self.y_mean), 1e-290)
+
+
+def observed(x: Array, y: Array) -> Observations:
+    """Keep observations as they are, or through their moments, whichever is smaller."""
+    return Rows(x.copy(order="K"), y.copy()) if len(x) <= x.shape[1] else Moments.of(x, y)
+
 
 def standardise(x: Array, y: Array) -> tuple[Data | None, Scale]:
-    """Standardised data, as rows or through their moments, whichever is smaller; None if nothing varies."""
-    if len(x) > x.shape[1]:
-        return from_moments(Moments.of(x, y))
-    scale = Scale(len(y), x.mean(0), x.std(0), float(y.mean()), float(y.std()))
-    if not scale.used.any() or not _varies(scale):
-        return None, scale
-    z = np.asfortranarray((x[:, scale.used] - scale.x_mean[scale.used]) / scale.x_std[scale.used])
-    target = (y - scale.y_mean) / scale.y_std
-    return Data(z, target, np.einsum("ij,ij->j", z, z), 0.0, float(len(y))), scale
+    """Return standardised data, or rows with the same X'X and X'y; None if nothing varies."""
+    return observed(x, y).standardised()
 
 
-def from_moments(moments: Moments) -> tuple[Data | None, Scale]:
-    """Rows with the same X'X and X'y as the standardised data; None if nothing varies."""
-    deviation = np.sqrt(np.diag(moments.scatter) / moments.size)
-    scale = Scale(moments.size, moments.mean[:-1], deviation[:-1], float(moments.mean[-1]), float(deviation[-1]))
-    if not scale.used.any() or not _varies(scale):
-        return None, scale
-    kept = np.append(scale.used, True)
-    correlation = moments.scatter[np.ix_(kept, kept)] / np.outer(deviation[kept], deviation[kept])
-    gram, target = correlation[:-1, :-1], correlation[:-1, -1]
-    values, vectors = np.linalg.eigh(gram)
-    good = values > values[-1] * len(values) * np.finfo(float).eps
-    root = np.sqrt(values[good])
-    z = np.asfortranarray(root[:, None] * vectors[:, good].T)
-    rows = vectors[:, good].T @ target / root
-    rest = max(float(correlation[-1, -1] - rows @ rows), 0.0)
-    return Data(z, rows, np.ascontiguousarray(np.diag(gram)), rest, float(moments.size)), scale
+@dataclass(frozen=True)
+class Rows:
+    """The observations themselves."""
+
+    x: Array
+    y: Array
+
+    def plus(self, x: Array, y: Array) -> Observations:
+        """Return these and more observations."""
+        return observed(np.vstack([self.x, x]), np.concatenate([self.y, y]))
+
+    def standardised(self) -> tuple[Data | None, Scale]:
+        """Return the standardised rows; None if nothing varies."""
+        x, y = self.x, self.y
+        scale = Scale(len(y), x.mean(0), x.std(0), float(y.mean()), float(y.std()))
+        if not scale.varies:
+            return None, scale
+        z = np.asfortranarray((x[:, scale.used] - scale.x_mean[scale.used]) / scale.x_std[scale.used])
+        target = (y - scale.y_mean) / scale.y_std
+        return Data(z, target, np.einsum("ij,ij->j", z, z), 0.0, float(len(y))), scale
 
 
-def _varies(scale: Scale) -> bool:
-    """Whether the response is not constant, up to rounding."""
-    return scale.y_std > 1e-12 * max(abs(scale.y_mean), 1e-290)
+@dataclass(frozen=True)
+class Moments:
+    """Mean and centred second moments of predictors and response together; the response is the last column."""
+
+    size: int
+    mean: Array
+    scatter: Array
+
+    @classmethod
+    def of(cls, x: Array, y: Array) -> "Moments":
+        """Return the moments of some rows."""
+        total = cls(0, np.zeros(x.shape[1] + 1), np.zeros((x.shape[1] + 1,) * 2))
+        for start in range(0, len(x), BLOCK):
+            rows = np.column_stack([x[start : start + BLOCK], y[start : start + BLOCK]])
+            mean = rows.mean(0)
+            rows -= mean
+            total = total._joined(cls(len(rows), mean, rows.T @ rows))
+        return total
+
+    def plus(self, x: Array, y: Array) -> "Moments":
+        """Return the moments of these and more observations."""
+        return self._joined(Moments.of(x, y))
+
+    def standardised(self) -> tuple[Data | None, Scale]:
+        """Return rows with the same X'X and X'y as the standardised data; None if nothing varies."""
+        deviation = np.sqrt(np.diag(self.scatter) / self.size)
+        scale = Scale(self.size, self.mean[:-1], deviation[:-1], float(self.mean[-1]), float(deviation[-1]))
+        if not scale.varies:
+            return None, scale
+        kept = np.append(scale.used, True)
+        correlation = self.scatter[np.ix_(kept, kept)] / np.outer(deviation[kept], deviation[kept])
+        gram, target = correlation[:-1, :-1], correlation[:-1, -1]
+        values, vectors = np.linalg.eigh(gram)
+        good = values > values[-1] * len(values) * np.finfo(float).eps
+        root = np.sqrt(values[good])
+        z = np.asfortranarray(root[:, None] * vectors[:, good].T)
+        rows = vectors[:, good].T @ target / root
+        rest = max(float(correlation[-1, -1] - rows @ rows), 0.0)
+        return Data(z, rows, np.ascontiguousarray(np.diag(gram)), rest, float(self.size)), scale
+
+    def _joined(self, other: "Moments") -> "Moments":
+        size = self.size + other.size
+        change = other.mean - self.mean
+        scatter = self.scatter + other.scatter + np.outer(change, change) * (self.size * other.size / size)
+        return Moments(size, self.mean + change * (other.size / size), scatter)

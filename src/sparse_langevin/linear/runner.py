@@ -1,4 +1,4 @@
-"""Several chains of a linear model side by side, run until their predictions agree."""
+"""Runs several chains of a linear model side by side until their predictions agree."""
 
 import math
 from collections.abc import Callable
@@ -11,18 +11,20 @@ from threadpoolctl import threadpool_limits
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.posterior import diagnostics
 
-MEMORY = 2e8  # bytes of draws that are held at most; thinning follows from it
+MEMORY = 2e8  # bytes of draws to hold at most; draws are thinned accordingly
 MIN_THIN = 5
 
 
 class Plan(NamedTuple):
-    """How long to run: until R-hat and the effective sample size of the predictions are met, or max_steps."""
+    """How many chains to run, and how long: until both targets are reached, or for ``max_steps`` steps."""
 
     chains: int
     burn_in: int
     max_steps: int
     rhat: float
+    """R-hat of the predictions to reach"""
     ess: float
+    """Effective sample size of the predictions to reach"""
 
 
 class Chains(NamedTuple):
@@ -48,10 +50,11 @@ def run(
     rng: np.random.Generator,
     workers: int,
 ) -> Chains:
-    """Run chains in threads; ``watch`` maps the draws to the (chains, draws, ...) whose convergence counts.
+    """Run one chain from each state, in threads, and judge them by what ``watch`` makes of the draws.
 
-    A state's first array holds the coefficients. ``advance`` returns arrays of draws, then the mean inclusion
-    probabilities.
+    ``watch`` maps the draws to an array (chains, draws, ...), whose convergence counts. A state's first array holds the
+    coefficients. ``advance`` returns arrays of draws, then the mean inclusion probabilities. The random numbers depend
+    on ``rng`` alone, so that the result is the same for any number of ``workers``.
     """
     thin = max(MIN_THIN, math.ceil(8 * states[0][0].size * plan.chains * plan.max_steps / MEMORY))
     segment = thin * max(4, round(500 / thin))
@@ -81,6 +84,6 @@ def run(
 
 
 def _joined(parts: list[list[tuple[Any, ...]]]) -> list[Array]:
-    """Segments of all chains as arrays (chains, draws, ...)."""
+    """Join the segments of all chains into arrays (chains, draws, ...)."""
     chains, kinds = len(parts[0]), len(parts[0][0]) - 1
     return [np.stack([np.concatenate([part[c][i] for part in parts]) for c in range(chains)]) for i in range(kinds)]

@@ -1,4 +1,4 @@
-"""Which columns of a table matter: reading tables, selection, and its report, for people without Python."""
+"""Which columns of a table matter: reads the table, selects, and writes a report, for people who do not use Python."""
 
 import csv
 from collections.abc import Sequence
@@ -9,7 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sparse_langevin.linear.estimators import SparseBayesClassifier, SparseBayesRegressor
+from sparse_langevin.linear.base import check_level
+from sparse_langevin.linear.classifier import SparseBayesClassifier
+from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
 MISSING = ("", "NA", "NaN", "nan", "null", "?")
@@ -18,7 +20,7 @@ SHOWN = 30  # columns in the picture at most
 
 @dataclass(frozen=True)
 class Columns:
-    """A table as numbers, and one column of it as the target."""
+    """A table of numbers, with one of its columns as the target."""
 
     source: str
     target: str
@@ -29,7 +31,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Row:
-    """One column: its probability to matter, its effect and the interval of the effect."""
+    """One column: the probability that it matters, its effect, and the interval of the effect."""
 
     name: str
     probability: float
@@ -40,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Selection:
-    """The result: the chosen columns, all columns, and what should be said about them."""
+    """The chosen columns, all columns, both by falling probability, and what should be said about them."""
 
     headline: str
     rows: list[Row]
@@ -83,15 +85,19 @@ def read_table(path: Path, target: str, ignore: Sequence[str] = ()) -> Columns:
 def select_variables(
     data: Columns, *, threshold: float = 0.5, expected_effects: float = 10.0, level: float = 0.95, random_state: int = 0
 ) -> Selection:
-    """Fit the estimator that suits the target, and list the columns by inclusion probability."""
+    """Fit the estimator that suits the target, on all cores, and list the columns by inclusion probability."""
+    check_level(level)
     numeric = data.y.dtype.kind == "f"
     kind = SparseBayesRegressor if numeric else SparseBayesClassifier
-    model = kind(threshold=threshold, expected_effects=expected_effects, random_state=random_state).fit(data.x, data.y)
+    model = kind(threshold=threshold, expected_effects=expected_effects, n_jobs=-1, random_state=random_state)
+    model.fit(data.x, data.y)
     remarks = []
     draws = model.coef_samples_
     if not numeric:
         if len(model.classes_) > 2:
-            remarks.append("Effects are those on the class whose score they move most.")
+            remarks.append(
+                "With more than two classes, a column's effect is the one on the class whose score it changes most."
+            )
         largest = np.abs(model.coef_).argmax(0)
         draws = draws[:, largest, np.arange(len(data.names))]
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
@@ -102,9 +108,11 @@ def select_variables(
         for j in order
     ]
     chosen = [row for row in rows if row.probability > threshold]
-    quality = f"R2 {model.score(data.x, data.y):.2f}" if numeric else f"accuracy {model.score(data.x, data.y):.0%}"
+    score = model.score(data.x, data.y)
+    quality = f"an R2 of {score:.2f}" if numeric else f"an accuracy of {score:.0%}"
     remarks.append(
-        f"On these data themselves: {quality}. R-hat {model.rhat_:.3f}, effective sample size {model.ess_:.0f}."
+        f"The model reaches {quality} on the rows it was fitted to, which flatters it. The chains end with R-hat "
+        f"{model.rhat_:.3f} and an effective sample size of {model.ess_:.0f}."
     )
     remarks.append(_units(data, numeric))
     headline = f"{len(chosen)} of {len(rows)} columns matter for {data.target} ({len(data.y)} rows of {data.source})"
@@ -112,21 +120,21 @@ def select_variables(
 
 
 def selection_report(result: Selection) -> str:
-    """The result as one HTML page with a picture."""
+    """Return the result as one HTML page with a picture."""
     columns = ("column", "probability", "effect", f"{result.level:.0%} interval")
 
     def table(rows: Sequence[Row], caption: str) -> Table:
         cells = [(r.name, f"{r.probability:.3f}", f"{r.effect:.4g}", f"{r.lower:.4g} to {r.upper:.4g}") for r in rows]
         return Table(columns, cells, caption)
 
-    picture = Picture(png(_figure(result)), "Inclusion probabilities, and effects with their intervals.")
+    picture = Picture(png(_figure(result)), "Inclusion probabilities (left), and effects with their intervals (right).")
     chosen = Section("Chosen columns", result.remarks, [table(result.rows, "")], [picture])
-    everything = Section("All columns", (), [table(result.all_rows, "By inclusion probability.")])
+    everything = Section("All columns", (), [table(result.all_rows, "All columns, ordered by inclusion probability.")])
     return render("Variable selection", result.headline, [chosen, everything])
 
 
 def _figure(result: Selection) -> Figure:
-    """Probabilities and effects of the most probable columns, side by side."""
+    """Draw probabilities and effects of the most probable columns side by side."""
     rows = result.all_rows[: min(SHOWN, max(len(result.rows) + 5, 8))][::-1]
     figure = Figure(figsize=(9, 1.2 + 0.28 * len(rows)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -146,7 +154,7 @@ def _figure(result: Selection) -> Figure:
 
 def _units(data: Columns, numeric: bool) -> str:
     what = f"change of {data.target}" if numeric else "change of the log-odds"
-    return f"An effect is the {what} per unit of the column, with all others held fixed, as far as the data tell."
+    return f"An effect is the {what} when the column grows by one unit and all other columns stay the same."
 
 
 def _delimiter(text: str) -> str:
@@ -159,18 +167,20 @@ def _number(text: str, name: str, line: int, path: Path) -> float:
     value = text.strip()
     if value in MISSING:
         raise ValueError(
-            f"line {line} of {path}: column {name!r} is empty; fill in or drop the row, or --ignore {name}"
+            f"line {line} of {path}: column {name!r} is empty; fill it in, drop the row, or leave the column out with "
+            f"--ignore {name!r}"
         )
     try:
         return float(value)
     except ValueError as error:
         raise ValueError(
-            f"line {line} of {path}: column {name!r} holds {value!r}, which is no number; recode it, or --ignore {name}"
+            f"line {line} of {path}: column {name!r} holds {value!r}, which is not a number; "
+            f"write it as a number, or leave the column out with --ignore {name!r}"
         ) from error
 
 
 def _target(values: list[str], path: Path) -> NDArray[np.float64] | NDArray[np.str_]:
-    """Numbers if all are and there are more than two; otherwise classes."""
+    """Return numbers if all values are numbers and more than two of them differ; otherwise classes."""
     for line, value in enumerate(values, start=2):
         if value in MISSING:
             raise ValueError(f"line {line} of {path}: the target is empty; drop the row")

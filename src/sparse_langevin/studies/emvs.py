@@ -21,20 +21,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparse_langevin.runtime.jit import compiled
+from sparse_langevin.sampling import mixture
 
 Array = NDArray[np.float64]
+
+delta_mean = compiled(mixture.delta_mean)
+log_odds = compiled(mixture.log_odds)
+log_ratio_at_zero = compiled(mixture.log_ratio_at_zero)
+sigma_root = compiled(mixture.sigma_root)
 
 PATH = tuple(np.geomspace(0.3, 0.01, 20))  # ends at 0.1/sqrt(n) for n = 100, the regressor's default
 SWEEPS = 100  # of coordinate descent in one M step, at most
 
 
 class Mode(NamedTuple):
-    """Where EM has ended."""
+    """Where EM stands, and in the end the result; arrays are changed in place."""
 
     beta: Array
     rho: Array
     delta: float
     sigma: float
+
+
+class Moments(NamedTuple):
+    """X'X, X'y, y'y and the number of observations."""
+
+    gram: Array
+    xty: Array
+    yty: float
+    size: int
 
 
 class Hyper(NamedTuple):
@@ -64,20 +79,20 @@ def emvs(
     array([3])
     """
     n, p = x.shape
-    gram, xty, yty = x.T @ x, x.T @ y, float(y @ y)
-    beta, rho, delta, sigma = np.zeros(p), np.full(p, 0.5), 0.5, math.sqrt(yty / n)
+    moments = Moments(x.T @ x, x.T @ y, float(y @ y), n)
+    mode = Mode(np.zeros(p), np.full(p, 0.5), 0.5, math.sqrt(moments.yty / n))
     for v0 in path:
-        delta, sigma = _em(gram, xty, yty, n, beta, rho, delta, sigma, v0, hyper, max_iter, tol)
-    return Mode(beta, rho, delta, sigma)
+        delta, sigma = _em(moments, mode, v0, hyper, max_iter, tol)
+        mode = mode._replace(delta=delta, sigma=sigma)
+    return mode
 
 
 @compiled
 def inclusion(beta, sigma, delta, v0, v1, rho):
     """E step: write P(gamma = 1 | beta) into ``rho``."""
-    constant = math.log(2 * v0) - 0.5 * math.log(2 * math.pi * v1) + math.log(delta) - math.log1p(-delta)
+    at_zero = log_ratio_at_zero(v0, v1) + math.log(delta) - math.log1p(-delta)
     for j in range(len(beta)):
-        odds = constant + abs(beta[j]) / (sigma * v0) - beta[j] ** 2 / (2 * sigma**2 * v1)
-        rho[j] = 1 / (1 + math.exp(-max(odds, -700.0)))
+        rho[j] = 1 / (1 + math.exp(-max(log_odds(beta[j], sigma, v0, v1, at_zero), -700.0)))
 
 
 @compiled
@@ -96,21 +111,22 @@ def sweep(gram, residual, beta, lasso, ridge):
 
 
 @compiled
-def _em(gram, xty, yty, n, beta, rho, delta, sigma, v0, hyper, max_iter, tol):
-    """Iterate at one v0, beta and rho in place; return delta and sigma."""
-    residual = xty - gram @ beta
+def _em(moments, mode, v0, hyper, max_iter, tol):
+    """Iterate at one v0; return delta and sigma."""
+    beta, rho, delta, sigma = mode
+    residual = moments.xty - moments.gram @ beta
     for _ in range(max_iter):
         before = beta.copy()
         inclusion(beta, sigma, delta, v0, hyper.v1, rho)
         for _ in range(SWEEPS):
-            if sweep(gram, residual, beta, sigma * (1 - rho) / v0, rho / hyper.v1) < tol * sigma:
+            if sweep(moments.gram, residual, beta, sigma * (1 - rho) / v0, rho / hyper.v1) < tol * sigma:
                 break
-        delta = (rho.sum() + hyper.a) / (hyper.a + hyper.b + len(beta))
-        weight = n + hyper.nu + 2 + np.sum(beta != 0)
+        delta = delta_mean(rho.sum(), len(beta), hyper.a, hyper.b)
+        weight = moments.size + hyper.nu + 2 + np.sum(beta != 0)
         spike = ((1 - rho) * np.abs(beta)).sum() / v0
-        rss = yty - beta @ (xty + residual)
+        rss = moments.yty - beta @ (moments.xty + residual)
         rest = rss + (rho * beta**2).sum() / hyper.v1 + hyper.nu * hyper.lambda_
-        sigma = (spike + math.sqrt(spike**2 + 4 * weight * rest)) / (2 * weight)
+        sigma = sigma_root(weight, spike, rest)
         if np.max(np.abs(beta - before)) < tol * sigma:
             break
     return delta, sigma

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from scipy import stats
 from sklearn.linear_model import ARDRegression, LassoCV
 from sklearn.preprocessing import StandardScaler
 
-from sparse_langevin.linear.estimators import METHODS, Method, SparseBayesRegressor
+from sparse_langevin.linear.regressor import SparseBayesRegressor
+from sparse_langevin.sampling.methods import METHODS, method_named
 from sparse_langevin.studies import regression_paper
 from sparse_langevin.studies.emvs import emvs
 from sparse_langevin.studies.regression_data import EFFECTS, Study
@@ -22,8 +23,8 @@ Record = dict[str, Any]
 
 PAPER = "paper-"  # prefix of the algorithms as printed
 LABELS = (
-    {name: f"{name.upper()}, library" for name in METHODS}
-    | {PAPER + name: f"{name.upper()}, as printed" for name in METHODS}
+    {name: f"{name.upper()}, library" for name in reversed(METHODS)}
+    | {PAPER + name: f"{name.upper()}, as printed" for name in reversed(METHODS)}
     | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression", "oracle": "oracle"}
 )
 DRAWS = 400  # draws of each effect that are kept for pictures
@@ -92,15 +93,15 @@ def _fit(name: str, study: Study, seed: int, lengths: Lengths) -> Fit:
         return others[name](study)
     if name.startswith(PAPER):
         return _paper(name.removeprefix(PAPER), study, seed, lengths)
-    return _library(cast(Method, name), study, seed, lengths)
+    return _library(name, study, seed, lengths)
 
 
-def _library(method: Method, study: Study, seed: int, lengths: Lengths) -> Fit:
+def _library(method: str, study: Study, seed: int, lengths: Lengths) -> Fit:
     """Fit the library's regressor with its defaults."""
     model = SparseBayesRegressor(
         method=method, burn_in=lengths.burn_in, max_steps=lengths.max_steps, n_jobs=1, random_state=seed
     ).fit(study.x, study.y)
-    selects = method.endswith("-sa")
+    selects = method_named(method).selects
     bounds = np.stack([model.coef_, model.coef_std_, *model.coef_interval()])
     return Fit(
         model.coef_,

@@ -1,0 +1,155 @@
+"""What both scikit-learn estimators share: parameters and their checks, the prior's scales, selection, diagnostics."""
+
+import math
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparse_langevin.linear.gaussian import Array, Hyper
+from sparse_langevin.linear.runner import Chains, Plan
+from sparse_langevin.sampling.methods import method_named
+
+WATCHED = 12  # observations whose predictions are watched for convergence
+
+
+@dataclass(repr=False, eq=False)
+class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """The parameters, as fields: a subclass adds its own, and scikit-learn reads them all from ``__init__``."""
+
+    method: str = "psgld-sa"
+    _: KW_ONLY
+    expected_effects: float = 10.0
+    expected_r2: float = 0.75
+    v0: float | None = None
+    v1: float | None = None
+    threshold: float = 0.5
+    n_chains: int = 4
+    burn_in: int = 2000
+    max_steps: int = 20_000
+    target_rhat: float = 1.02
+    target_ess: float = 400.0
+    n_jobs: int | None = None
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        chosen: NDArray[np.bool_] = self.inclusion_probability_ > self.threshold
+        return chosen
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter makes no sense; every fit does this before it computes anything."""
+        method_named(self.method)
+        check_random_state(self.random_state)
+        for name, value in self.get_params(deep=False).items():
+            allowed, wanted = RULES.get(name, (_anything, ""))
+            if not allowed(value):
+                raise ValueError(f"{name} must be {wanted}, got {value!r}")
+
+    def _rows(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """Return X, or X and y, after scikit-learn's checks; X is dense, in double precision."""
+        checked = validate_data(self, X, y, accept_sparse=("csr", "csc"), dtype=np.float64, **options)
+        if isinstance(y, str):
+            return _dense(checked)
+        return _dense(checked[0]), checked[1]
+
+    def _hyper(self, p: int, spike: float, slab: float) -> Hyper:
+        """Return the prior of p standardised predictors; ``spike`` and ``slab`` are the default scales."""
+        method = method_named(self.method)
+        share = min(0.5, self.expected_effects / p)
+        return Hyper(
+            v0=spike if self.v0 is None else self.v0,
+            slab=slab / max(share * p, 1.0) if self.v1 is None else self.v1,
+            a=share * p,
+            b=(1 - share) * p,
+            nu=1.0,
+            lambda_=1 - self.expected_r2,
+            prior_variance=slab / p,
+            spike_slab=method.selects,
+            precondition=method.preconditioned,
+            jumps=max(30, p // 20),  # fewer leave correlated predictors stuck in one of several models
+        )
+
+    def _plan(self) -> Plan:
+        return Plan(self.n_chains, self.burn_in, self.max_steps, self.target_rhat, self.target_ess)
+
+    def _workers(self) -> int:
+        workers: int = joblib.effective_n_jobs(self.n_jobs)
+        return workers
+
+    def _report(self, chains: Chains) -> None:
+        """Keep the diagnostics, and warn if the chains have not converged."""
+        self.rhat_, self.ess_, self.n_steps_ = chains.rhat, chains.ess, chains.steps
+        if chains.rhat > self.target_rhat or chains.ess < self.target_ess:
+            warnings.warn(
+                f"after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat {chains.rhat:.3f} "
+                f"(wanted: at most {self.target_rhat:g}) and an effective sample size of {chains.ess:.0f} (wanted: "
+                f"{self.target_ess:g}). Means are usually fine; intervals may be rough. Raise max_steps, or lower the "
+                "targets.",
+                ConvergenceWarning,
+                stacklevel=4,  # where the user calls fit or partial_fit
+            )
+
+
+def check_level(level: float) -> None:
+    """Raise unless ``level`` is a probability strictly between 0 and 1."""
+    if not (_is_number(level) and 0 < level < 1):
+        raise ValueError(f"level must be between 0 and 1, for example 0.95, got {level!r}")
+
+
+def _dense(X: Any) -> Array:
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and 0 < value < math.inf
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _is_number_of_jobs(value: Any) -> bool:
+    return value is None or (isinstance(value, Integral) and not isinstance(value, bool) and int(value) != 0)
+
+
+POSITIVE = "a positive, finite number"
+COUNT = "a whole number of at least 1"
+# What each parameter may be, and how to say so.
+RULES = {
+    "expected_effects": (_is_positive, POSITIVE),
+    "expected_r2": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
+    "v0": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),
+    "v1": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),
+    "threshold": (lambda value: _is_number(value) and 0 <= value < 1, "at least 0 and below 1"),
+    "n_chains": (_is_count, COUNT),
+    "burn_in": (_is_count, COUNT),
+    "max_steps": (_is_count, COUNT),
+    "target_rhat": (_is_positive, POSITIVE),
+    "target_ess": (_is_positive, POSITIVE),
+    "batch_size": (lambda value: value is None or _is_count(value), f"{COUNT}, or None for all observations"),
+    "n_jobs": (_is_number_of_jobs, "None, -1 for all cores, or a number of jobs"),
+}

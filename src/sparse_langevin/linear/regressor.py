@@ -1,0 +1,177 @@
+"""Linear regression with variable selection, as a scikit-learn estimator; there may be more predictors than rows."""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sparse_langevin.linear import gaussian
+from sparse_langevin.linear.base import WATCHED, SparseBayes, check_level
+from sparse_langevin.linear.gaussian import Array
+from sparse_langevin.linear.moments import Observations, Scale, observed
+from sparse_langevin.linear.runner import run
+
+
+class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
+    """Linear regression under a spike-and-slab prior, sampled by Langevin dynamics.
+
+    Predictors and response are standardised inside. The prior expects about ``expected_effects`` predictors to matter,
+    and these to explain about ``expected_r2`` of the variance; neither guess has to be near the truth. Which predictors
+    matter is learned, with a probability for each.
+
+    Parameters
+    ----------
+    method
+        ``"psgld-sa"``: preconditioned Langevin steps and a spike-and-slab prior. ``"sgld-sa"``: the same without
+        preconditioner. ``"psgld"`` and ``"sgld"``: a Gaussian prior, which selects nothing (all inclusion
+        probabilities are 1).
+    expected_effects
+        Roughly how many predictors matter; sets the prior of the share of effects, and with it the width of the slab.
+    expected_r2
+        Roughly which share of the response's variance they explain, between 0 and 1; sets the width of the slab.
+    v0
+        Scale of the spike for standardised predictors, in units of the noise's standard deviation. The default is
+        0.1/sqrt(n), a tenth of what n observations can resolve.
+    v1
+        Variance of the slab for standardised predictors, in units of the response's variance. The default is
+        expected_r2/expected_effects.
+    threshold
+        A predictor is chosen if its inclusion probability is larger than this.
+    n_chains
+        Number of chains.
+    burn_in
+        Steps of each chain that are left out at the beginning.
+    max_steps
+        Steps of each chain after burn-in, at most.
+    target_rhat
+        Sampling ends when R-hat of the predictions is at most this and ``target_ess`` is reached too.
+    target_ess
+        Sampling ends when the effective sample size of the predictions is at least this and ``target_rhat`` is reached
+        too.
+    n_jobs
+        Number of chains that run at the same time, each in a thread. As everywhere in scikit-learn, None means 1 unless
+        a `joblib.parallel_config` says otherwise, and -1 uses all cores. Results do not depend on it.
+    random_state
+        A seed, or a NumPy RandomState.
+
+    Attributes
+    ----------
+    coef_
+        Posterior means of the coefficients.
+    coef_std_
+        Posterior standard deviations of the coefficients.
+    intercept_
+        Posterior mean of the intercept.
+    inclusion_probability_
+        Posterior probability of each predictor to have an effect.
+    sigma_
+        Standard deviation of the noise.
+    coef_samples_
+        Posterior draws of the coefficients, (draws, predictors).
+    intercept_samples_
+        Posterior draws of the intercept, (draws,).
+    rhat_
+        Largest R-hat over the predictions that were watched.
+    ess_
+        Smallest effective sample size over the predictions that were watched.
+    n_steps_
+        Steps of each chain after burn-in.
+
+    Notes
+    -----
+    So that `partial_fit` can go on after `fit`, the estimator keeps a copy of the n observations while n is at most the
+    number of predictors p, and their second moments beyond that: at most (p + 1)^2 numbers, also in its pickle.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 100))
+    >>> y = 2 * X[:, 3] + 0.5 * rng.standard_normal(50)
+    >>> model = SparseBayesRegressor(random_state=0).fit(X, y)
+    >>> model.get_support(indices=True)
+    array([3])
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to (n, p) predictors and n responses."""
+        self._check_parameters()
+        self._observations: Observations | None = None
+        x, y = self._rows(X, y, y_numeric=True, ensure_min_samples=2)
+        return self._learn(observed(x, np.asarray(y, dtype=float)))
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Take in more observations, and sample again: the result is that of `fit` on all of them together."""
+        self._check_parameters()
+        before: Observations | None = getattr(self, "_observations", None)
+        x, y = self._rows(X, y, y_numeric=True, reset=before is None)
+        more = x, np.asarray(y, dtype=float)
+        return self._learn(observed(*more) if before is None else before.plus(*more))
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior mean of the response; with ``return_std`` also the standard deviation of a new observation."""
+        check_is_fitted(self)
+        X = self._rows(X, reset=False)
+        mean = X @ self.coef_ + self.intercept_
+        if not return_std:
+            return mean
+        return mean, np.sqrt(self._draws(X).var(0) + self.sigma_**2)
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
+        """Bounds between which a new observation lies with probability ``level``."""
+        check_level(level)
+        check_is_fitted(self)
+        X = self._rows(X, reset=False)
+        draws = self._draws(X)
+        noise = np.random.default_rng(0).standard_normal((len(draws), 1))  # the same for all rows: bounds are smooth
+        lower, upper = np.quantile(draws + self.sigma_ * noise, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return lower, upper
+
+    def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Equal-tailed posterior intervals of the coefficients."""
+        check_level(level)
+        check_is_fitted(self)
+        lower, upper = np.quantile(self.coef_samples_, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return lower, upper
+
+    def _draws(self, X: Array) -> Array:
+        """Expected responses under each posterior draw, (draws, rows)."""
+        draws: Array = self.coef_samples_ @ X.T + self.intercept_samples_[:, None]
+        return draws
+
+    def _learn(self, observations: Observations) -> Self:
+        """Sample from the posterior given all observations so far."""
+        data, scale = observations.standardised()
+        used = int(scale.used.sum())
+        if data is None:  # nothing varies: the mean is all there is to say
+            self._describe(np.zeros((1, 1, used)), np.full((1, 1), float(not used)), np.zeros(used), scale)
+            self.rhat_, self.ess_, self.n_steps_ = 1.0, np.inf, 0
+            self._observations = observations
+            return self
+        hyper = self._hyper(used, 0.1 / math.sqrt(scale.size), self.expected_r2)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        states = [gaussian.initial_state(data, hyper, rng) for _ in range(self.n_chains)]
+        watched = data.x[:: max(1, len(data.x) // WATCHED)]
+        plan, workers = self._plan(), self._workers()
+        chains = run(gaussian.advance, data, hyper, states, plan, lambda draws: draws[0] @ watched.T, rng, workers)
+        self._describe(chains.draws[0], chains.draws[1], chains.inclusion if hyper.spike_slab else np.ones(used), scale)
+        self._observations = observations  # only now: what was interrupted may be given again
+        self._report(chains)
+        return self
+
+    def _describe(self, beta: Array, sigma: Array, inclusion: Array, scale: Scale) -> None:
+        """Turn standardised draws into fitted attributes in the user's units."""
+        p, draws = len(scale.x_mean), beta.shape[0] * beta.shape[1]
+        coefficients = np.zeros((draws, p))
+        factor = scale.y_std / scale.x_std[scale.used]
+        coefficients[:, scale.used] = beta.reshape(draws, -1) * factor
+        self.sigma_ = float(np.sqrt(np.mean(sigma**2))) * scale.y_std
+        shift = np.random.default_rng(1).standard_normal(draws) * self.sigma_ / math.sqrt(scale.size)
+        self.coef_samples_ = coefficients
+        self.intercept_samples_ = scale.y_mean - coefficients @ scale.x_mean + shift
+        self.coef_, self.coef_std_ = coefficients.mean(0), coefficients.std(0)
+        self.intercept_ = float(scale.y_mean - self.coef_ @ scale.x_mean)
+        self.inclusion_probability_ = np.zeros(p)
+        self.inclusion_probability_[scale.used] = inclusion

@@ -1,0 +1,52 @@
+"""The four algorithms by name, and what tells them apart."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method as users name it.
+
+    Parameters
+    ----------
+    name
+        What users write.
+    preconditioned
+        Whether steps are scaled by a preconditioner.
+    selects
+        Whether the prior is a spike and slab, so that parameters have inclusion probabilities.
+    """
+
+    name: str
+    preconditioned: bool
+    selects: bool
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("sgld", preconditioned=False, selects=False),
+        Method("psgld", preconditioned=True, selects=False),
+        Method("sgld-sa", preconditioned=False, selects=True),
+        Method("psgld-sa", preconditioned=True, selects=True),
+    )
+}
+
+
+def method_named(name: str, also: Iterable[Method] = ()) -> Method:
+    """Find a method by its name, among the four and ``also``; an unknown name is a ValueError that lists them all.
+
+    Examples
+    --------
+    >>> method_named("psgld").preconditioned
+    True
+    >>> method_named("hmc")
+    Traceback (most recent call last):
+        ...
+    ValueError: there is no method 'hmc': choose one of sgld, psgld, sgld-sa, psgld-sa
+    """
+    known = METHODS | {method.name: method for method in also}
+    if name not in known:
+        raise ValueError(f"there is no method {name!r}: choose one of {', '.join(known)}")
+    return known[name]
