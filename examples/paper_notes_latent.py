@@ -21,7 +21,7 @@ from sparse_langevin import (
     SpikeSlab,
     psgld_sa,
 )
-from sparse_langevin.sampling.likelihoods import sigma_root
+from sparse_langevin.sampling.mixture import sigma_root
 from sparse_langevin.sampling.schedules import Schedule
 
 Numbers = dict[str, float]

@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from sparse_langevin import CategoricalLikelihood, GaussianLikelihood
-from sparse_langevin.sampling.likelihoods import FunctionLikelihood, as_likelihood, sigma_root
+from sparse_langevin.sampling.likelihoods import FunctionLikelihood, as_likelihood
+from sparse_langevin.sampling.mixture import sigma_root
 
 
 @pytest.mark.parametrize(("a", "b", "c"), [(100.0, 3.0, 7.0), (1.0, 0.0, 4.0), (1e7, 1e3, 1e-3), (5.0, 1e6, 1.0)])

@@ -53,15 +53,19 @@ def reassociated(function: Function) -> Function:
 def _compile(function: Function, options: dict[str, Any]) -> Function:
     result: Any = numba.njit(function, **options)
     with contextlib.suppress(RuntimeError):  # no folder to keep the code in
-        result._cache = _Cache(function)
+        result._cache = _Cache(function, options)
     return result  # type: ignore[no-any-return]
 
 
 class _Cache(FunctionCache):
     """Numba's cache of one function, with a key that covers all that the function reaches."""
 
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function)
+        self._options = _described(options)
+
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return sig, codegen.magic_tuple(), fingerprint(self._py_func)
+        return sig, codegen.magic_tuple(), (self._options, fingerprint(self._py_func))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Machine code from the disk; None, so that it is compiled, if that cannot be read."""
@@ -131,7 +135,7 @@ def _references(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 def _resolved(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """What a name stands for, if it can take part in compiled code."""
     if isinstance(value, Dispatcher):
-        yield name, sorted(map(str, value.targetoptions.items()))
+        yield name, _described(value.targetoptions)
         yield name, value.py_func
     elif isinstance(value, tuple):
         for item in value:
@@ -140,6 +144,11 @@ def _resolved(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
     elif fields := getattr(value, "_fields", None):  # the class of a named tuple
         yield name, fields
+
+
+def _described(options: dict[str, Any]) -> str:
+    """A compiler's options, the same way in every process."""
+    return repr([(name, sorted(v) if isinstance(v, set) else v) for name, v in sorted(options.items())])
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -8,7 +8,7 @@ r"""The four algorithms: {no preconditioner, RMSprop} x {Gaussian prior, learned
 Each is a `Sampler` with its pieces chosen; all options of `Sampler` can be given by keyword.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
 
 from torch import nn
@@ -16,8 +16,8 @@ from torch import nn
 from sparse_langevin.sampling.flat import SparseChoice
 from sparse_langevin.sampling.kernels import EngineName
 from sparse_langevin.sampling.likelihoods import Likelihood, LogLikelihood
-from sparse_langevin.sampling.metrics import Identity, RMSprop
-from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
+from sparse_langevin.sampling.metrics import Identity, Metric, RMSprop
+from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab, as_prior
 from sparse_langevin.sampling.pruning import Pruning
 from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.sampling.schedules import Schedule
@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     tau: float | Schedule
     omega: float | Schedule
     sparse: SparseChoice
-    dense_prior: GaussianPrior
+    dense_prior: Prior
     pruning: Pruning | None
     momentum: float
     engine: EngineName
@@ -43,7 +43,7 @@ def sgld(
     *,
     num_data: int,
     step_size: float | Schedule,
-    prior: GaussianPrior = GaussianPrior(),
+    prior: Prior = GaussianPrior(),
     **options: Unpack[Options],
 ) -> Sampler:
     """Stochastic gradient Langevin dynamics under a Gaussian prior (Welling and Teh, 2011).
@@ -73,8 +73,8 @@ def psgld(
     *,
     num_data: int,
     step_size: float | Schedule,
-    prior: GaussianPrior = GaussianPrior(),
-    preconditioner: RMSprop = RMSprop(),
+    prior: Prior = GaussianPrior(),
+    preconditioner: Metric = RMSprop(),
     **options: Unpack[Options],
 ) -> Sampler:
     """Preconditioned SGLD under a Gaussian prior (Li et al., 2016).
@@ -103,7 +103,7 @@ def sgld_sa(
     *,
     num_data: int,
     step_size: float | Schedule,
-    prior: SpikeSlab | Mapping[str, Prior] = SpikeSlab(),
+    prior: Prior | Mapping[str, Prior] = SpikeSlab(),
     **options: Unpack[Options],
 ) -> Sampler:
     """SGLD with a spike-and-slab prior learned by stochastic approximation (Deng et al., 2019).
@@ -129,8 +129,8 @@ def psgld_sa(
     *,
     num_data: int,
     step_size: float | Schedule,
-    prior: SpikeSlab | Mapping[str, Prior] = SpikeSlab(),
-    preconditioner: RMSprop = RMSprop(),
+    prior: Prior | Mapping[str, Prior] = SpikeSlab(),
+    preconditioner: Metric = RMSprop(),
     **options: Unpack[Options],
 ) -> Sampler:
     """Preconditioned SGLD with a learned spike-and-slab prior (Wang, Deng and Lin, 2020).
@@ -151,10 +151,15 @@ def psgld_sa(
     )
 
 
-def _set_dense_prior(options: Options, prior: GaussianPrior) -> None:
-    """Under a Gaussian prior all parameters share it, unless the dense ones were given their own."""
-    if not isinstance(prior, GaussianPrior):
+ALGORITHMS: dict[str, Callable[..., Sampler]] = {"sgld": sgld, "psgld": psgld, "sgld-sa": sgld_sa, "psgld-sa": psgld_sa}
+"""By the names in `methods`."""
+
+
+def _set_dense_prior(options: Options, prior: Prior) -> None:
+    """Without learned latent variables all parameters share one prior, unless the dense ones were given their own."""
+    if as_prior(prior, "prior").vectors:
         raise TypeError(
-            f"sgld and psgld take a GaussianPrior, got {prior!r}: use sgld_sa or psgld_sa for a spike and slab"
+            f"sgld and psgld take a prior without latent variables, such as GaussianPrior(), got {prior!r}: use "
+            "sgld_sa or psgld_sa"
         )
     options.setdefault("dense_prior", prior)

@@ -4,8 +4,7 @@ r"""The spike and slab in closed form: what every sampler and estimator of this 
     delta ~ Beta(a, b),   sigma^2 ~ InverseGamma(nu/2, nu lambda/2)
 
 These are plain functions of numbers, without torch or Numba. Compiled code uses them as
-``sigma_root = compiled(mixture.sigma_root)``, with `compiled` and nothing else: Numba's cache does not tell the options
-of its compilers apart, and would hand code with fused operations to those who asked for strict code.
+``sigma_root = compiled(mixture.sigma_root)``.
 """
 
 import math

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.sampling import kernels, noise
+from sparse_langevin.sampling import kernels, mixture, noise
 from sparse_langevin.sampling.checks import as_count, assign_priors, require_finite, require_same_layout
 from sparse_langevin.sampling.curvature import DiagonalHessian
 from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
@@ -25,7 +25,7 @@ from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.sampling.pruning import Layer, Pruning, prune
 from sparse_langevin.sampling.schedules import Polynomial, Schedule, as_schedule, describe, value_at
 
-OMEGA = Polynomial(10.0, 100.0, 0.7, cap=0.1)  # the paper's exponent and offset; cap of the SGLD-SA authors' code
+OMEGA = Polynomial(*mixture.OMEGA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,9 @@ class Polynomial:
 class Cosine:
     r"""Half a cosine from ``initial`` down to ``final`` over ``steps`` steps, ``cycles`` times.
 
-    Each cycle takes ``steps // cycles`` steps; after the last one the value stays at ``final``. More than one cycle restarts the step size,
-    which lets a chain visit several modes (Zhang et al., Cyclical stochastic gradient MCMC, 2020).
+    Each cycle takes ``steps // cycles`` steps; after the last one the value stays at ``final``. More than one cycle
+    restarts the step size, which lets a chain visit several modes (Zhang et al., Cyclical stochastic gradient MCMC,
+    2020).
     The first ``warmup`` steps grow from zero in proportion to the step: a preconditioned chain moves
     every weight by a full step at once, also at its first weights, where the gradient means least.
 

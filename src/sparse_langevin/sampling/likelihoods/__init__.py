@@ -3,7 +3,7 @@
 from sparse_langevin.sampling.likelihoods.base import BatchEvaluation, Likelihood, call_model
 from sparse_langevin.sampling.likelihoods.categorical import CategoricalLikelihood
 from sparse_langevin.sampling.likelihoods.function import FunctionLikelihood, LogLikelihood, as_likelihood
-from sparse_langevin.sampling.likelihoods.gaussian import GaussianLikelihood, sigma_root
+from sparse_langevin.sampling.likelihoods.gaussian import GaussianLikelihood
 
 __all__ = [
     "BatchEvaluation",
@@ -14,5 +14,4 @@ __all__ = [
     "LogLikelihood",
     "as_likelihood",
     "call_model",
-    "sigma_root",
 ]

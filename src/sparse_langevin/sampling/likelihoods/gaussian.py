@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin.sampling.likelihoods.base import BatchEvaluation, as_pair, call_model
+from sparse_langevin.sampling.mixture import sigma_root
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,3 @@ class GaussianLikelihood:
             The priors' part in C, such as sum kappa1*beta^2.
         """
         return sigma_root(residuals + weights + self.nu, linear, rss + quadratic + self.nu * self.lambda_)
-
-
-def sigma_root(a: float, b: float, c: float) -> float:
-    """Positive root of ``a s^2 - b s - c = 0`` for a, c > 0 and b >= 0.
-
-    Examples
-    --------
-    >>> sigma_root(1.0, 1.0, 2.0)
-    2.0
-    """
-    return (b + math.sqrt(b * b + 4.0 * a * c)) / (2.0 * a)

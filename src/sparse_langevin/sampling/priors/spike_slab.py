@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from sparse_langevin.sampling.mixture import delta_mean, log_ratio_at_zero
 from sparse_langevin.sampling.priors.base import NativePrior, Numbers, Prior, Scalars, Vectors
 
 COLLAPSE_STEP = 10_000  # weights may need long to leave the spike
@@ -89,15 +90,10 @@ class SpikeSlab(Prior):
         """Everything starts at ``delta``."""
         return dict.fromkeys(("rho", "s", "delta"), self.delta)
 
-    @property
-    def log_ratio_at_zero(self) -> float:
-        """Equals log N(0; 0, sigma^2 v1) - log Laplace(0; 0, sigma v0); sigma cancels."""
-        return math.log(2.0 * self.v0) - 0.5 * math.log(2.0 * math.pi * self.v1)
-
     def log_odds_at_zero(self, delta: float) -> float:
         """Log-odds of inclusion of a weight at zero; finite for any delta in [0, 1]."""
         tiny = 1e-300
-        return self.log_ratio_at_zero + math.log(max(delta, tiny)) - math.log(max(1.0 - delta, tiny))
+        return log_ratio_at_zero(self.v0, self.v1) + math.log(max(delta, tiny)) - math.log(max(1.0 - delta, tiny))
 
     def numbers(self, sigma: float, scalars: Scalars) -> Numbers:
         """Factors of the spike's and the slab's gradient, and the log-odds of a weight at zero."""
@@ -141,7 +137,7 @@ class SpikeSlab(Prior):
         if self.delta_update == "fixed":
             return delta
         if self.delta_update == "mean":
-            return (sum_rho + self.a) / (self.a + b + size)
+            return delta_mean(sum_rho, size, self.a, b)
         return (sum_rho + self.a - 1.0) / (self.a + b + size - 2.0)
 
     def next_scalars(self, scalars: Scalars, included: float, size: int, omega: float) -> dict[str, float]:
@@ -151,7 +147,7 @@ class SpikeSlab(Prior):
 
     def warning(self) -> str | None:
         """Whether the slab has the higher density at zero."""
-        if self.log_ratio_at_zero <= 0:
+        if log_ratio_at_zero(self.v0, self.v1) <= 0:
             return None
         return (
             f"v0 = {self.v0:g}, v1 = {self.v1:g} make the slab the narrower component at zero, so rho is not an "
