@@ -1,0 +1,192 @@
+"""What a surrogate is of: the one interface between training, judging and reporting, and the problems behind it.
+
+A problem knows the shapes of its inputs and outputs, how they become numbers of order one and back (`Codec`), what an
+error is, what anybody could answer without a network (baselines), how a prediction looks, and what is wrong with an
+input. A data set belongs to a problem and is a folder. Nothing in `surrogates` knows any problem; a problem is a folder
+``sparse_langevin.problems.NAME``, or a module that another package offers under the entry point group
+``sparse_langevin.problems``, with two functions:
+
+    open_data(folder) -> DataSet              the data set in a folder whose manifest names the problem
+    from_json(body)   -> Problem              the problem that ``Problem.as_json`` described
+
+All arrays are NumPy's and have the examples in front: inputs (n, *input_shape), outputs (n, *output_shape).
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sparse_langevin.storage.artefact import Artefact, Kind
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Split = Literal["train", "test"]
+Errors = dict[str, Array]
+"""One number per example, by the measure's name."""
+GROUP = "sparse_langevin.problems"
+DATA_SET = Kind(
+    *("data set", 2, "'generate' or 'import'"),
+    "Delete the file, and run the same command again to remake it; or make the data set again in another folder",
+    ("numpy",),
+)
+
+
+class Measure(NamedTuple):
+    """A measure of error."""
+
+    name: str
+    """In files and on the command line, such as ``e1``."""
+    label: str
+    """In tables and on axes, with its unit, such as ``e1 %``."""
+    text: str
+    """What it is, as the end of a sentence that begins with the name."""
+    factor: float = 1.0
+    """From the number to what is shown: 100 for percent."""
+
+
+class Codec(nn.Module):
+    """Maps between physical values and numbers of order one: derive from it, and keep what it needs as buffers.
+
+    All methods work on tensors with the examples in front, on any device, and can be differentiated and exported.
+    Buffers are double precision, as inputs and outputs are; what the network sees is rounded after it is encoded.
+    """
+
+    def fit(self, inputs: Tensor, outputs: Tensor) -> None:
+        """Take means and deviations from training data."""
+        raise NotImplementedError
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        """What the network sees: (n, channels, ...) for fields, (n, features) for vectors."""
+        raise NotImplementedError
+
+    def encode_outputs(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        """What the network should answer, flat: (n, number of outputs)."""
+        raise NotImplementedError
+
+    def decode(self, normalised: Tensor) -> Tensor:
+        """The answer in physical units, up to `offset`: (n, number of outputs) to (n, *output_shape)."""
+        raise NotImplementedError
+
+    def offset(self, inputs: Tensor) -> Tensor | None:
+        """What is known of the answer without a network, to be added to it: a cheaper simulation's; None if nothing."""
+        return None
+
+    @property
+    def noise_scale(self) -> Tensor:
+        """What noise of deviation 1 in the network's answer is in the output: a number, or of the output's shape."""
+        raise NotImplementedError
+
+    def remarks(self) -> dict[str, str]:
+        """Rows for the table of settings in a report, such as that logarithms are taken."""
+        return {}
+
+
+class Baseline(NamedTuple):
+    """A rival that needs no network, with its mean error by measure."""
+
+    name: str
+    text: str
+    errors: dict[str, float]
+
+
+class Problem(Protocol):
+    """What `surrogates` asks of a problem."""
+
+    name: str
+    """The problem's own, such as ``darcy``; a run and a data set carry it."""
+    title: str
+    """For people, such as ``Darcy flow``."""
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    measures: tuple[Measure, ...]
+    """The first one is the headline."""
+    networks: Mapping[str, Callable[..., nn.Module]]
+    """Networks of its own by name; called with (problem, **options). They map what `Codec.encode` gives to a flat
+    answer (n, number of outputs)."""
+    default_network: str
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` needs, with the problem's name under ``"problem"``."""
+
+    def codec(self) -> Codec:
+        """A codec for this problem, to be fitted or filled from a file."""
+
+    def check(self, inputs: Array) -> None:
+        """Raise a ValueError that names the example and the value, if these cannot be inputs."""
+
+    def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
+        """Errors of predicted outputs."""
+
+    def baselines(self, data: "DataSet", split: Split) -> list[Baseline]:
+        """Rivals that know the training part only, judged on a part."""
+
+    def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
+        """A picture of one example: input, truth and error if known, prediction, standard deviation if there is one."""
+
+    def note(self, data: "DataSet") -> str:
+        """A sentence or two for a report about where the data come from; empty if there is nothing to say."""
+
+    def read_inputs(self, path: Path) -> Array:
+        """Inputs to predict from, out of a user's file."""
+
+    def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
+        """What follows from predicted outputs and belongs beside them in the file of a prediction, by name."""
+
+    def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
+        """Write one example, its outputs and what belongs to them as VTK image data; a ValueError if it has no grid."""
+
+
+@runtime_checkable
+class DataSet(Protocol):
+    """Examples of a problem in a folder, in two parts."""
+
+    folder: Path
+    problem: Problem
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the examples by their bytes."""
+
+    def inputs(self, split: Split) -> Array:
+        """Inputs of one part."""
+
+    def outputs(self, split: Split) -> Array:
+        """Outputs of one part."""
+
+    def summary(self) -> dict[str, str]:
+        """Names and values for ``info``."""
+
+
+def problem_module(name: str) -> ModuleType:
+    """The module of a problem: a folder of ours, or one that an installed package offers."""
+    if name.isidentifier() and find_spec(f"{GROUP}.{name}") is not None:
+        return import_module(f"{GROUP}.{name}")
+    for entry in entry_points(group=GROUP, name=name):
+        found: ModuleType = entry.load()
+        return found
+    raise ValueError(f"there is no problem {name!r} in this version of sparse-langevin: is a package missing?")
+
+
+def open_data(folder: str | Path) -> DataSet:
+    """The finished data set in a folder, whatever its problem."""
+    folder = Path(folder)
+    old = (folder / "recipe.json").exists()  # before data sets named their problem, all were Darcy's
+    body = {} if old else Artefact.open(folder, DATA_SET, finished=True).body
+    found: DataSet = problem_module(body.get("problem", "darcy")).open_data(folder)
+    return found
+
+
+def problem_from_json(body: Mapping[str, Any]) -> Problem:
+    """The problem that `Problem.as_json` described."""
+    found: Problem = problem_module(body["problem"]).from_json(body)
+    return found
