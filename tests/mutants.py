@@ -174,10 +174,12 @@ FAULTS = [
     Fault("omega above 1 not capped", "sampling/health.py", "if not initial > 1:", "if True:"),
     Fault("damaged files accepted", "storage/artefact.py", "(self.files or {}).get(name) != digest", "False"),
     Fault(
-        "damaged manifests accepted", "storage/artefact.py", 'found.pop("sha256") != sha256(canonical(found))', "False"
+        "damaged manifests accepted", "storage/artefact.py", '"sha256") != sha256(canonical(found))', '"sha256") == ""'
     ),
     Fault("other settings accepted", "storage/artefact.py", "canonical(old) != canonical(new)", "False"),
-    Fault("damaged lines accepted", "storage/lines.py", 'record.pop("crc") != _checksum(record)', "False"),
+    Fault("damaged lines accepted", "storage/lines.py", '"crc") != _checksum(record)', '"crc") is None'),
+    Fault("one data set made by two", "problems/darcy/datasets.py", "    with locked(folder):", "    if True:"),
+    Fault("one bank written by two", "posterior/store.py", "Hold.of(self.folder)", "None"),
     Fault("checkpoint written in place", "storage/checkpoint.py", 'f"{TEMPORARY}{final.name}"', "f'{final.name}'"),
     Fault("random state not restored", "sampling/training.py", "self._set_random_state(self.rng)", "pass"),
     Fault("history not cut back", "storage/runs.py", "os.truncate(self._history, length)", "pass"),
