@@ -23,7 +23,7 @@ from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.export import export_run, load_exported
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.settings import METHODS
-from sparse_langevin.surrogates.train import make_chain
+from sparse_langevin.surrogates.training import make_chain
 from tests.surrogates import kill_worker
 from tests.surrogates.conftest import short
 from tests.surrogates.small import Small, Unlayered
