@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import multiprocessing
 import os
 import random
 import signal
@@ -14,9 +13,7 @@ from PIL import Image
 
 from sparse_langevin.problems.darcy import KLE, DarcyData, Grid, Recipe, Solver, generate
 from tests.problems.darcy.dataset_worker import RECIPE, make
-
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["sparse_langevin.problems.darcy", "tests.problems.darcy.dataset_worker"])
+from tests.processes import processes
 
 
 def contents(folder):
@@ -80,7 +77,7 @@ def test_dead_workers_are_replaced(clean, tmp_path, caplog):
     folder, left = tmp_path / "out", [5]
 
     def kill_one(done, total):
-        children = multiprocessing.active_children()
+        children = processes.active_children()
         if left[0] and children and done >= 10:
             with contextlib.suppress(ProcessLookupError):  # it may just have ended by itself
                 os.kill(children[0].pid, signal.SIGKILL)
