@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from sparse_langevin.sampling.algorithms import psgld, psgld_sa, sgld, sgld_sa
     from sparse_langevin.sampling.batches import Batches
     from sparse_langevin.sampling.health import ChainWarning
+    from sparse_langevin.sampling.info import Info
     from sparse_langevin.sampling.likelihoods import CategoricalLikelihood, GaussianLikelihood
     from sparse_langevin.sampling.metrics import Identity, Metric, RMSprop
     from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
     from sparse_langevin.sampling.pruning import Inclusion, Magnitude, Pruning
-    from sparse_langevin.sampling.sampler import Info, Sampler
+    from sparse_langevin.sampling.sampler import Sampler
     from sparse_langevin.sampling.schedules import Constant, Cosine, OneMinus, Polynomial, Switch
     from sparse_langevin.sampling.training import fit
 
@@ -66,7 +67,8 @@ __getattr__, __dir__ = lazily(
         "sampling.metrics": ("Identity", "Metric", "RMSprop"),
         "sampling.priors": ("GaussianPrior", "Prior", "SpikeSlab"),
         "sampling.pruning": ("Inclusion", "Magnitude", "Pruning"),
-        "sampling.sampler": ("Info", "Sampler"),
+        "sampling.info": ("Info",),
+        "sampling.sampler": ("Sampler",),
         "sampling.schedules": ("Constant", "Cosine", "OneMinus", "Polynomial", "Switch"),
         "sampling.training": ("fit",),
     },

@@ -4,7 +4,7 @@ import logging
 import sys
 import warnings
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -52,9 +52,17 @@ def _options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from, with its traceback.")] = False,
 ) -> None:
+    State.debug = debug
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     warnings.showwarning = lambda message, *where: print(f"warning: {message}", file=sys.stderr)
+
+
+class State:
+    """What holds for one call of the command."""
+
+    debug = False
 
 
 def main() -> None:
@@ -67,8 +75,14 @@ def main() -> None:
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
-        sys.exit(2)
+        _end(error, f"{where}{error.strerror or error}")
     except (ValueError, StorageError, FloatingPointError, MissingExtraError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(error, str(error))
+
+
+def _end(error: Exception, message: str) -> NoReturn:
+    """One line, or with --debug all of it: what looks like bad input may be a fault of ours."""
+    if State.debug:
+        raise error
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)

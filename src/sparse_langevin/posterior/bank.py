@@ -36,7 +36,8 @@ from sparse_langevin.posterior.store import (
     places,
 )
 from sparse_langevin.posterior.thinning import Grid, kept, read_grid, remove_unused, write_grid
-from sparse_langevin.sampling.sampler import Info, Sampler
+from sparse_langevin.sampling.info import Info
+from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.storage.errors import DamagedError, StorageError
 
 logger = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin.sampling.flat import Block, FlatParameters, named_parameters_of, unknown_name
+from sparse_langevin.sampling.health import warn
 from sparse_langevin.sampling.priors import Prior, SpikeSlab, as_prior
 
 
@@ -92,6 +93,48 @@ def require_same_layout(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> N
                 f"the state belongs to another sampler: {name!r} is {other.dtype} of shape {tuple(other.shape)} there, "
                 f"{tensor.dtype} of shape {tuple(tensor.shape)} here"
             )
+
+
+def check_arguments(
+    train: Iterable[Any], steps: int | None, epochs: int | None, evaluate_every: int | None, save_every: int
+) -> int | None:
+    """Insist on sensible arguments; return the number of batches in an epoch, if it is known."""
+    if (steps is None) == (epochs is None):
+        raise ValueError(f"give either steps or epochs, got steps={steps!r} and epochs={epochs!r}")
+    for name, value in (
+        ("steps", steps),
+        ("epochs", epochs),
+        ("evaluate_every", evaluate_every),
+        ("save_every", save_every),
+    ):
+        if value is not None:
+            as_count(value, name, low=1)
+    if not isinstance(train, Iterable):
+        raise TypeError(f"train must be an iterable of batches such as Batches(x, y, batch_size=64), got {train!r}")
+    try:
+        length = len(train)  # type: ignore[arg-type]
+    except TypeError:  # no length, or a DataLoader over an iterable data set
+        length = None
+    if length == 0:
+        raise ValueError("the loader is empty: it has no batches")
+    return length
+
+
+def check_pruning(sampler: Any, bank: Any, total: int | None) -> None:
+    """Insist that pruning ends within a run, and warn of samples that are taken before."""
+    plan = sampler.pruning
+    if plan is None:
+        return
+    if total is not None and sampler.steps + total < plan.end:
+        raise ValueError(
+            f"pruning ends at step {plan.end}, but the run stops at step {sampler.steps + total}: the finished model "
+            f"would miss the target of {plan.target:.0%} zeros. Use Pruning(end=...) within the run, or more steps."
+        )
+    if bank is not None and bank.burn_in + bank.thin < plan.end:
+        warn(
+            f"the bank takes its first sample at step {bank.burn_in + bank.thin}, before pruning ends at step "
+            f"{plan.end}: its samples mix denser and sparser models. Use PosteriorBank(burn_in={plan.end})."
+        )
 
 
 def _not_finite(tensors: Iterable[tuple[str, Tensor]]) -> list[str]:

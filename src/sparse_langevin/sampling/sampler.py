@@ -6,7 +6,6 @@ what the priors keep of a layer, sigma and the mask.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -18,6 +17,7 @@ from sparse_langevin.sampling.curvature import DiagonalHessian
 from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
 from sparse_langevin.sampling.gradients import Gradient
 from sparse_langevin.sampling.health import HealthMonitor, capped_omega, check_priors
+from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.layout import make_scalars, make_states, make_vectors
 from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood, LogLikelihood, as_likelihood
 from sparse_langevin.sampling.metrics import Identity, Metric, as_metric
@@ -26,28 +26,6 @@ from sparse_langevin.sampling.pruning import Layer, Pruning, prune
 from sparse_langevin.sampling.schedules import Polynomial, Schedule, as_schedule, describe, value_at
 
 OMEGA = Polynomial(*mixture.OMEGA)
-
-
-@dataclass(frozen=True, slots=True)
-class Info:
-    """What happened in one step."""
-
-    step: int
-    """Number of the step, from 1."""
-    loss: float
-    """Batch loss before the step: mean squared error, cross entropy, or mean negative log-likelihood."""
-    sigma: float
-    """Noise level after the step."""
-    inclusion: float
-    """Mean of rho over all weights under a spike-and-slab prior; nan if there are none."""
-    sparsity: float
-    """Share of the sparse layers' weights that the last pruning set to zero."""
-    drift_norm: float
-    """Length of the deterministic part of the step."""
-    noise_norm: float
-    """Length of the random part of the step."""
-    step_size: float
-    """The step size used; posterior averages weight samples by it."""
 
 
 class Sampler:

@@ -4,82 +4,24 @@
 goes on where it stopped, bit for bit: data order, noise, latent variables, mask, history and posterior bank.
 """
 
-import logging
-import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Any, Protocol, TypeVar
-
-import torch
-from torch import nn
+from typing import Any, TypeVar
 
 from sparse_langevin.runtime.allocator import keep_memory
-from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
+from sparse_langevin.runtime.interrupts import deferred_signals
 from sparse_langevin.runtime.progress import progress_bar
-from sparse_langevin.sampling.batches import Batches, move
-from sparse_langevin.sampling.checks import as_count
-from sparse_langevin.sampling.evaluation import evaluating
-from sparse_langevin.sampling.flat import FlatParameters
-from sparse_langevin.sampling.health import warn
-from sparse_langevin.sampling.pruning import Pruning
-from sparse_langevin.sampling.sampler import Info, Sampler
+from sparse_langevin.sampling.info import Info
+from sparse_langevin.sampling.loop import CLOCKS, Bank, Chain, Clock, Evaluate, Loop
 from sparse_langevin.sampling.tensorboard import event_writer
-from sparse_langevin.storage.checkpoint import Checkpoint
 from sparse_langevin.storage.files import locked
-from sparse_langevin.storage.runs import Record, RunFolder
+from sparse_langevin.storage.runs import Record
 
-logger = logging.getLogger(__name__)
-CLOCKS = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}  # the second does not mind a busy machine
-
-
-class Chain(Protocol):
-    """What `fit` needs of a `Sampler`, or of an optimiser in its place."""
-
-    model: nn.Module
-    flat: FlatParameters
-    pruning: Pruning | None
-    chain: int
-    steps: int
-
-    @property
-    def gradient_seconds(self) -> float:
-        """Time spent on gradients."""
-
-    def step(self, *batch: Any) -> Info:
-        """Take one step on a batch."""
-
-    def settings(self) -> dict[str, str]:
-        """What determines the run, as text."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that changes during the run; tensors under ``tensors``, the rest as JSON."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over such a state."""
-
-
-class Bank(Protocol):
-    """What `fit` needs of a `PosteriorBank`."""
-
-    burn_in: int
-    thin: int
-    folder: Path | None
-
-    def collect(self, sampler: Sampler, info: Info) -> None:
-        """Take a sample if one is due after this step."""
-
-    def count(self, chain: int) -> int:
-        """Number of samples of one chain."""
-
-    def rewind(self, chain: int, step: int, expected: int) -> None:
-        """Forget a chain's samples taken after ``step``, of which there were ``expected`` before."""
-
+__all__ = ["CLOCKS", "fit"]
 
 ChainT = TypeVar("ChainT", bound=Chain)
-Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 
 def fit(
@@ -108,8 +50,10 @@ def fit(
     train
         Batches, for as many epochs as needed: `Batches`, a torch ``DataLoader``, a list. It must give the same batches
         when iterated again under the same torch random state; ``set_epoch`` is called if it has one.
-    steps, epochs
-        How long the run is; give one of the two. A run that resumes finishes the same length.
+    steps
+        Length of the run in steps; give this or ``epochs``.
+    epochs
+        Length of the run in passes over the loader. A run that resumes finishes the same length.
     evaluate
         Called with the model in eval mode and without gradients; returns named numbers for the history.
     evaluate_every
@@ -138,8 +82,19 @@ def fit(
     list of dict
         The history: step, loss, sigma, inclusion, sparsity and what ``evaluate`` gave, one record per evaluation.
     """
-    loop = _Loop(sampler, train, steps, epochs, evaluate, evaluate_every, tuple(callbacks), bank, run, save_every)
-    loop.clock = _Clock() if timed else None
+    loop = Loop(
+        sampler,
+        train,
+        steps=steps,
+        epochs=epochs,
+        evaluate=evaluate,
+        evaluate_every=evaluate_every,
+        callbacks=tuple(callbacks),
+        bank=bank,
+        run=run,
+        save_every=save_every,
+    )
+    loop.clock = Clock() if timed else None
     keep_memory()
     # Without a run folder there is nothing to save, but a step is still not torn apart by Ctrl-C.
     held = (SIGTERM, SIGINT) if run is not None else (SIGINT,)
@@ -156,276 +111,3 @@ def fit(
     if profile is not None:
         profile |= loop.seconds
     return loop.history
-
-
-class _Loop:
-    """One run of `fit`: where it stands, and how it goes on."""
-
-    def __init__(
-        self,
-        sampler: Chain,
-        train: Iterable[Any],
-        steps: int | None,
-        epochs: int | None,
-        evaluate: Evaluate | None,
-        evaluate_every: int | None,
-        callbacks: tuple[Callable[[Any, Info], None], ...],
-        bank: Bank | None,
-        run: str | Path | None,
-        save_every: int,
-    ) -> None:
-        self.length = _check_arguments(train, steps, epochs, evaluate_every, save_every)
-        self.sampler, self.train, self.epochs = sampler, train, epochs
-        self.evaluate, self.evaluate_every = evaluate, evaluate_every or self.length
-        self.callbacks, self.bank, self.save_every = callbacks, bank, save_every
-        self.total = epochs * self.length if epochs is not None and self.length is not None else steps
-        self.begin = sampler.steps
-        self.epoch = sampler.steps // self.length if self.length else 0
-        self.batch = 0  # batches taken from the current epoch
-        self.epoch_rng, self.rng = self._random_state(), self._random_state()
-        self.losses: list[float] = [0.0, 0]  # sum and number since the last record
-        self.seconds = dict.fromkeys(("data", "gradient", "update", "evaluation", "samples", "checkpoints"), 0.0)
-        self.history: list[Record] = []
-        self.saved = -1
-        self.clock: _Clock | None = None
-        self.board: Callable[[Record], None] = lambda record: None
-        self.folder = RunFolder(run, save_every) if run is not None else None
-        if bank is not None and not isinstance(sampler, Sampler):
-            raise TypeError(f"a bank collects posterior samples, which {type(sampler).__name__} does not draw")
-        _check_pruning(sampler, bank, self.total)
-        if self.folder is not None and getattr(train, "persistent_workers", False):
-            raise ValueError(
-                "a run cannot resume bit for bit with persistent_workers=True: make the DataLoader without"
-            )
-
-    @property
-    def done(self) -> int:
-        """Steps of this run taken so far."""
-        return self.sampler.steps - self.begin
-
-    def go(self, advance: Callable[[int, str], None], pending: Callable[[], int | None]) -> None:
-        """Run to the end, or until a signal asks to stop."""
-        info, stream, end = None, self._stream(), object()
-        while True:
-            with self._timed("data"):
-                batch = next(stream, end)
-            if batch is end:
-                break
-            gradient = self.sampler.gradient_seconds
-            with self._timed("update"):
-                info = self.sampler.step(batch)
-            gradient = self.sampler.gradient_seconds - gradient
-            self.seconds["gradient"] += gradient
-            self.seconds["update"] -= gradient
-            last = self.total is not None and self.done >= self.total
-            self._after(info, last)
-            advance(self.done, _describe(info))
-            if (number := pending()) is not None and not last:
-                if self.folder is None:
-                    raise KeyboardInterrupt
-                self._save()
-                stop = Interrupted(number, self.sampler.steps, "step", self.folder.path)
-                logger.warning("%s", stop)
-                stop.told = True
-                raise stop
-        if info is not None and self.losses[1]:  # epochs of unknown length: the last step was not known to be the last
-            self._record(info)
-            self.saved = -1
-        self._save()
-
-    def _stream(self) -> Iterator[Any]:
-        """Batches from where the run stands to its end."""
-        device = self.sampler.flat.vector.device
-        while self.total is None or self.done < self.total:
-            if self.total is None and self.epochs is not None and self.epoch >= self.epochs:
-                return
-            self._set_random_state(self.epoch_rng)
-            for part in (self.train, getattr(self.train, "sampler", None), getattr(self.train, "batch_sampler", None)):
-                if callable(set_epoch := getattr(part, "set_epoch", None)):
-                    set_epoch(self.epoch)
-            batches = iter(self.train)
-            for _ in range(self.batch):
-                next(batches)
-            if self.batch:
-                self._set_random_state(self.rng)
-            for batch in batches:
-                self.batch += 1
-                yield move(batch, device)
-                if self.total is not None and self.done >= self.total:
-                    return
-            if not self.batch:
-                raise ValueError(
-                    f"the loader gave no batches in epoch {self.epoch + 1}: it is empty, or a generator that can be "
-                    "iterated only once; pass Batches(...), a DataLoader or a list"
-                )
-            self.epoch, self.batch, self.epoch_rng = self.epoch + 1, 0, self._random_state()
-
-    def _random_state(self) -> dict[str, torch.Tensor]:
-        """State of torch's generator, and of the loader's own if it has one."""
-        generator = getattr(self.train, "generator", None)
-        own = {"loader_rng": generator.get_state()} if isinstance(generator, torch.Generator) else {}
-        return {"rng": torch.get_rng_state()} | own
-
-    def _set_random_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        torch.set_rng_state(state["rng"])
-        if "loader_rng" in state:
-            self.train.generator.set_state(state["loader_rng"])  # type: ignore[attr-defined]
-
-    def _after(self, info: Info, last: bool) -> None:
-        """What follows a step: samples, callbacks, evaluation, checkpoint."""
-        self.losses[0] += info.loss
-        self.losses[1] += 1
-        if self.bank is not None and isinstance(self.sampler, Sampler):
-            with self._timed("samples"):
-                self.bank.collect(self.sampler, info)
-        for callback in self.callbacks:
-            callback(self.sampler, info)
-        if last or (self.evaluate_every and self.done % self.evaluate_every == 0):
-            self._record(info)
-        if self.done % self.save_every == 0:
-            self._save()
-
-    def _record(self, info: Info) -> None:
-        """Evaluate and add a line to the history."""
-        values = {"loss": self.losses[0] / self.losses[1], "sigma": info.sigma, "inclusion": info.inclusion}
-        record: Record = {"step": info.step} | {k: v for k, v in values.items() if not math.isnan(v)}
-        record["sparsity"] = info.sparsity
-        if self.evaluate is not None:
-            record |= self._evaluated(self.evaluate, taken=set(record))
-        if self.clock is not None:
-            record |= self.clock.read()
-        self.losses = [0.0, 0]
-        self.history.append(record)
-        if self.folder is not None:
-            self.folder.append(record)
-        self.board(record)
-
-    def _evaluated(self, evaluate: Evaluate, taken: set[str]) -> Record:
-        with self._timed("evaluation"), evaluating(self.sampler.model):
-            values = evaluate(self.sampler.model)
-        if not isinstance(values, Mapping) or taken & values.keys():
-            raise TypeError(
-                f"evaluate must return a dictionary of numbers, with other names than {', '.join(sorted(taken))}; "
-                f"got {values!r}"
-            )
-        return {name: float(value) for name, value in values.items()}
-
-    def open(self, folder: RunFolder) -> None:
-        """Begin a new run in the folder, or take up the one that is there."""
-        if self.bank is not None and self.bank.folder is None:
-            raise ValueError("a run that can resume needs its samples on disk: PosteriorBank(folder=...)")
-        checkpoint = folder.latest(self._settings())
-        if checkpoint is not None:
-            self._resume(folder, checkpoint)
-        elif self.bank is not None and self.bank.count(self.sampler.chain):
-            raise ValueError(f"samples of another run are in the way in {self.bank.folder}: choose another folder")
-        else:
-            self._save()
-
-    def _resume(self, folder: RunFolder, checkpoint: Checkpoint) -> None:
-        meta, tensors = checkpoint.meta, dict(checkpoint.tensors)
-        names = self._random_state().keys()
-        self.rng = {name: tensors.pop(name) for name in names}
-        self.epoch_rng = {name: tensors.pop(f"epoch_{name}") for name in names}
-        self.sampler.load_state_dict(meta["sampler"] | {"tensors": tensors})
-        self.begin, self.epoch, self.batch = meta["begin"], meta["epoch"], meta["batch"]
-        self.losses, self.saved = meta["losses"], self.sampler.steps
-        if self.clock is not None:
-            self.clock.before = meta.get("clock", {})
-        if self.bank is not None:
-            self.bank.rewind(self.sampler.chain, self.sampler.steps, meta["samples"])
-        self.history = folder.cut_history(checkpoint)
-
-    def _save(self) -> None:
-        """Write a checkpoint of this step, unless there is one."""
-        if self.folder is None or self.saved == self.sampler.steps:
-            return
-        state = self.sampler.state_dict()
-        tensors = state.pop("tensors") | self._random_state()
-        tensors |= {f"epoch_{name}": value for name, value in self.epoch_rng.items()}
-        meta = {
-            "settings": self._settings(),
-            "sampler": state,
-            "begin": self.begin,
-            "epoch": self.epoch,
-            "batch": self.batch,
-            "losses": self.losses,
-            "samples": self.bank.count(self.sampler.chain) if self.bank is not None else 0,
-        }
-        if self.clock is not None:
-            meta["clock"] = self.clock.read()
-        with self._timed("checkpoints"):
-            self.folder.save(self.sampler.steps, self.begin, tensors, meta)
-        self.saved = self.sampler.steps
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        self.seconds[name] += time.perf_counter() - begin
-
-    def _settings(self) -> dict[str, str]:
-        loader = (
-            repr(self.train) if isinstance(self.train, Batches) else f"{type(self.train).__name__} of {self.length}"
-        )
-        return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)}
-
-
-class _Clock:
-    """Seconds since the run began, in this process and in those before it."""
-
-    def __init__(self) -> None:
-        self.before: dict[str, float] = {}
-        self.begin = {name: clock() for name, clock in CLOCKS.items()}
-
-    def read(self) -> dict[str, float]:
-        """The time on each clock."""
-        passed = {name: clock() - self.begin[name] for name, clock in CLOCKS.items()}
-        return {name: round(self.before.get(name, 0.0) + value, 3) for name, value in passed.items()}
-
-
-def _describe(info: Info) -> str:
-    """What the progress bar says."""
-    sigma = "" if math.isnan(info.sigma) else f"  sigma {info.sigma:.3g}"
-    return f"loss {info.loss:.4g}{sigma}  sparsity {info.sparsity:.0%}"
-
-
-def _check_arguments(
-    train: Iterable[Any], steps: int | None, epochs: int | None, evaluate_every: int | None, save_every: int
-) -> int | None:
-    """Insist on sensible arguments; return the number of batches in an epoch, if it is known."""
-    if (steps is None) == (epochs is None):
-        raise ValueError(f"give either steps or epochs, got steps={steps!r} and epochs={epochs!r}")
-    for name, value in (
-        ("steps", steps),
-        ("epochs", epochs),
-        ("evaluate_every", evaluate_every),
-        ("save_every", save_every),
-    ):
-        if value is not None:
-            as_count(value, name, low=1)
-    if not isinstance(train, Iterable):
-        raise TypeError(f"train must be an iterable of batches such as Batches(x, y, batch_size=64), got {train!r}")
-    try:
-        length = len(train)  # type: ignore[arg-type]
-    except TypeError:  # no length, or a DataLoader over an iterable data set
-        length = None
-    if length == 0:
-        raise ValueError("the loader is empty: it has no batches")
-    return length
-
-
-def _check_pruning(sampler: Chain, bank: Bank | None, total: int | None) -> None:
-    plan = sampler.pruning
-    if plan is None:
-        return
-    if total is not None and sampler.steps + total < plan.end:
-        raise ValueError(
-            f"pruning ends at step {plan.end}, but the run stops at step {sampler.steps + total}: the finished model "
-            f"would miss the target of {plan.target:.0%} zeros. Use Pruning(end=...) within the run, or more steps."
-        )
-    if bank is not None and bank.burn_in + bank.thin < plan.end:
-        warn(
-            f"the bank takes its first sample at step {bank.burn_in + bank.thin}, before pruning ends at step "
-            f"{plan.end}: its samples mix denser and sparser models. Use PosteriorBank(burn_in={plan.end})."
-        )

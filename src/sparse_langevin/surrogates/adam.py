@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional
 
 from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
+from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.pruning import Layer, Pruning, prune
-from sparse_langevin.sampling.sampler import Info
 from sparse_langevin.sampling.schedules import Schedule, as_schedule, describe, value_at
 
 

@@ -161,6 +161,9 @@ class DataSet(Protocol):
     def summary(self) -> dict[str, str]:
         """Names and values for ``info``."""
 
+    def verify(self) -> None:
+        """Raise if a file is missing or was changed."""
+
 
 def problem_module(name: str) -> ModuleType:
     """The module of a problem: a folder of ours, or one that an installed package offers."""

@@ -207,3 +207,8 @@ def test_rounding_does_not_choose_signs(kernel, monkeypatch):
     monkeypatch.setattr(np.linalg, "eigh", elsewhere)
     found = KLE(Grid(50, 50), terms=128, kernel=kernel).gaussian(mu)
     np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_channels_too_narrow_for_the_grid_are_refused():
+    with pytest.raises(ValueError, match=r"10000 channels cover .* too narrow for cells of 0.25 by 0.25"):
+        Channels(Grid(4, 4), width=1e-9).facies(np.random.default_rng(0))

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from sparse_langevin.problems.darcy import DarcyData, Grid, Recipe, Solver, generate
+from sparse_langevin.problems.darcy import DarcyData, Flow, Grid, Recipe, Solver, generate
 from sparse_langevin.problems.darcy.imported import read_arrays
 
 GRID = Grid(8, 6)
@@ -21,8 +21,24 @@ def arrays():
     }
 
 
-def bring(path, folder, **settings):
-    return generate(Recipe("arrays", 7, GRID, {"file": str(path)}, shard_size=3, **settings), folder, workers=0)
+def bring(path, folder, *, grid=GRID, any_residual=False, **options):
+    settings = {"file": str(path)} | ({"any_residual": True} if any_residual else {})
+    return generate(Recipe("arrays", 7, grid, settings, shard_size=3, **options), folder, workers=0)
+
+
+def test_velocities_of_another_domain_or_other_sides_are_refused(tmp_path):
+    grid, rng = Grid(8, 6, 3.0, 2.0), np.random.default_rng(1)
+    flow = Flow(source=0.5, left="flow -1", top="pressure 2")
+    kappa = rng.uniform(1, 3, (7, 6, 8))
+    velocity = np.stack([flow.solver(grid).solve(field).velocity for field in kappa])
+    np.savez(tmp_path / "mine.npz", kappa=kappa, velocity=velocity.astype(np.float32))
+    sides = {"left": "flow -1", "top": "pressure 2"}
+    data = bring(tmp_path / "mine.npz", tmp_path / "right", grid=grid, source=0.5, sides=sides)
+    assert data.problem.flow == flow and data.array("mass_residual").max() < 1e-4
+    with pytest.raises(ValueError, match=r"does not conserve mass.*--domain"):
+        bring(tmp_path / "mine.npz", tmp_path / "wrong", source=0.5, sides=sides)
+    with pytest.raises(ValueError, match=r"should hold on the side top.*--top"):
+        bring(tmp_path / "mine.npz", tmp_path / "wrong", grid=grid, source=0.5, sides={"left": "flow -1"})
 
 
 def test_arrays_are_taken_over(arrays, tmp_path):
@@ -49,7 +65,9 @@ def test_foreign_velocities_show_their_mass_residual(arrays, tmp_path):
     arrays["velocity"][4, 3] += 0.5
     del arrays["pressure"]
     np.savez(tmp_path / "mine.npz", **arrays)
-    data = bring(tmp_path / "mine.npz", tmp_path / "out")
+    with pytest.raises(ValueError, match=r"sample 4: the velocity does not conserve mass.*--domain"):
+        bring(tmp_path / "mine.npz", tmp_path / "out")
+    data = bring(tmp_path / "mine.npz", tmp_path / "out", any_residual=True)
     assert data.array("mass_residual")[4] == pytest.approx(0.5 / GRID.hx)
     assert np.isnan(data.array("pressure")).all()
     assert np.isnan(DarcyData(tmp_path / "out").sample(4)[1].pressure).all()

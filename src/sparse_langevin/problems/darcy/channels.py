@@ -18,6 +18,9 @@ from sparse_langevin.problems.darcy.grid import Array, Grid
 Facies = NDArray[np.int64]
 
 
+MOST = 10_000  # channels in a field; more are needed only if they are too narrow for the grid
+
+
 @dataclass(frozen=True)
 class Channels:
     r"""Sinuous channels of one orientation in a background.
@@ -31,8 +34,12 @@ class Channels:
         Where the field lives.
     permeability
         Of the background and of the channels.
-    width, amplitude, wavelength
-        Of a channel, on average.
+    width
+        Width of a channel, on average.
+    amplitude
+        How far a channel's bends reach from its middle, on average.
+    wavelength
+        Length of a bend and the next one, on average.
     density
         Share of the area that is channel: channels are added until it is reached.
     orientation
@@ -67,7 +74,9 @@ class Channels:
         x, y = self.grid.centres()
         reach = math.hypot(self.grid.lx, self.grid.ly) / 2
         cover = np.zeros(self.grid.shape, dtype=np.int64)
-        while cover.mean() < self.density:
+        for _ in range(MOST):
+            if cover.mean() >= self.density:
+                return cover
             spread = np.exp(self.variation * rng.standard_normal(3))
             width, amplitude, wavelength = np.array([self.width, self.amplitude, self.wavelength]) * spread
             angle = math.radians(self.orientation + 30 * self.variation * rng.standard_normal())
@@ -78,7 +87,11 @@ class Channels:
             slope = amplitude * 2 * math.pi / wavelength * np.cos(phase)
             distance = np.abs(across - offset - amplitude * np.sin(phase)) / np.sqrt(1 + slope**2)
             cover |= distance < width / 2
-        return cover
+        raise ValueError(
+            f"{MOST} channels cover {cover.mean():.2%} of the cells, but density = {self.density:g} was asked for: "
+            f"channels of width {self.width:g} are too narrow for cells of {self.grid.hx:.3g} by {self.grid.hy:.3g}; "
+            "use wider channels, a finer grid or a lower density"
+        )
 
     def sample(self, rng: np.random.Generator) -> tuple[Array, int]:
         """Draw one permeability field; channels are never redrawn, so the second value is 0."""
@@ -103,8 +116,12 @@ class ImageCrops:
         One value per facies.
     split
         ``"random"`` or ``"blocked"``.
-    test_share, blocks, seed
-        Of the blocked split: share of tiles for the test set, tiles per side, and the seed of their choice.
+    test_share
+        Share of the tiles of a blocked split that are the test set's.
+    blocks
+        Tiles per side of a blocked split.
+    seed
+        Seed of the choice of tiles.
     """
 
     facies: Facies

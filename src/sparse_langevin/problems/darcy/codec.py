@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparse_langevin.problems.darcy.grid import Grid
 from sparse_langevin.surrogates.codec import Codec
 
 
@@ -17,8 +16,8 @@ class Normalisation(Codec):
 
     Parameters
     ----------
-    grid
-        Where the fields live. The codec changes nothing until it is fitted, or filled from a file.
+    edges
+        Length of a velocity. The codec changes nothing until it is fitted, or filled from a file.
     """
 
     kappa_mean: Tensor
@@ -28,13 +27,20 @@ class Normalisation(Codec):
     velocity_mean: Tensor
     velocity_std: Tensor
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, edges: int) -> None:
         super().__init__()
-        sizes: dict[str, Any] = {"kappa_mean": (), "kappa_log": (), "velocity_mean": (grid.edges,)}
+        sizes: dict[str, Any] = {"kappa_mean": (), "kappa_log": (), "velocity_mean": (edges,)}
         for name, shape in sizes.items():
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
         for name in ("kappa_std", "velocity_std"):
             self.register_buffer(name, torch.ones((), dtype=torch.float64))
+
+    @classmethod
+    def of(cls, kappa: Tensor, velocity: Tensor) -> "Normalisation":
+        """One that is fitted to these fields (samples, ny, nx) and velocities (samples, edges)."""
+        made = cls(velocity.shape[-1])
+        made.fit(kappa, velocity)
+        return made
 
     def fit(self, inputs: Tensor, outputs: Tensor) -> None:
         """Standardise these fields (samples, ny, nx) and velocities (samples, edges).

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,8 +35,10 @@ from sparse_langevin.runtime.processes import each
 from sparse_langevin.storage.artefact import MANIFEST, Artefact, require_same
 from sparse_langevin.storage.errors import DamagedError, MismatchError
 from sparse_langevin.storage.files import canonical, locked, require_new, sha256, sweep, write_atomically, write_new
-from sparse_langevin.surrogates.problem import DATA_SET, Split
+from sparse_langevin.surrogates import problem
+from sparse_langevin.surrogates.problem import Split
 
+DATA_SET = replace(problem.DATA_SET, packages=("numpy", "scipy", "h5py", "qdldl"))
 ARRAYS = ("kappa", "velocity", "pressure", "mass_residual", "redraws", "test")
 
 

@@ -14,10 +14,12 @@ import h5py
 import numpy as np
 
 from sparse_langevin.problems.darcy.errors import mass_residual
+from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
-from sparse_langevin.problems.darcy.solver import Solution, check_permeabilities
+from sparse_langevin.problems.darcy.solver import Neumann, Solution, check_permeabilities
 
 NAMES = ("kappa", "velocity", "pressure")
+LOST = 0.01  # of the mass that could be lost; rounding to single precision loses some 1e-5
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,37 @@ class ImportedArrays:
         if len(arrays["kappa"]) < samples:
             raise ValueError(f"{path} holds {len(arrays['kappa'])} samples, {samples} were asked for")
         return cls(grid, **{name: array[:samples] for name, array in arrays.items()})
+
+    def check(self, flow: Flow) -> None:
+        """Raise if velocities cannot be those of this flow problem: mass is lost, or flows through closed sides.
+
+        In units of the largest velocity by the width of a cell a right velocity has a residual of rounding errors, and
+        one of another domain or another source a residual of order one.
+        """
+        if self.velocity is None:
+            return
+        scale = np.abs(self.velocity).max(1) / min(self.grid.hx, self.grid.hy) + abs(flow.source)
+        lost = mass_residual(self.grid, self.velocity, flow.source) / scale
+        worst = int(lost.argmax())
+        if lost[worst] > LOST:
+            raise ValueError(
+                f"sample {worst}: the velocity does not conserve mass. |div u - f| is up to "
+                f"{lost[worst] * scale[worst]:.3g} with source f = {flow.source:g} on [0, {self.grid.lx:g}] x "
+                f"[0, {self.grid.ly:g}], {lost[worst]:.0%} of what it could be. Give the right --domain and --source, "
+                "or --any-residual if your velocities are like that"
+            )
+        x, y = self.grid.split(self.velocity)
+        through = {"left": -x[..., 0], "right": x[..., -1], "bottom": -y[:, 0], "top": y[:, -1]}
+        for side, condition in flow.conditions().items():
+            if isinstance(condition, Neumann):
+                excess = np.abs(through[side] - condition.outflow).max(1)
+                worst = int(excess.argmax())
+                if excess[worst] > LOST * np.abs(self.velocity[worst]).max():
+                    raise ValueError(
+                        f"sample {worst}: {getattr(flow, side)!r} should hold on the side {side}, but the outward "
+                        f"velocity there differs from it by up to {excess[worst]:.3g}. Say what holds there with "
+                        f"--{side}, or --any-residual if your velocities are like that"
+                    )
 
     def solution(self, index: int, source: Array) -> Solution | None:
         """What was brought for one sample; None if it has to be solved. An unknown pressure is nan."""

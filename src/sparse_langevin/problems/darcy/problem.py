@@ -73,7 +73,7 @@ class DarcyProblem:
         """The normalisation of permeability and velocity."""
         from sparse_langevin.problems.darcy.codec import Normalisation
 
-        return Normalisation(self.grid)
+        return Normalisation(self.grid.edges)
 
     def check(self, inputs: Array) -> None:
         """Positive, finite fields on the grid, which single precision can hold."""

@@ -111,7 +111,11 @@ class Recipe:
             if self.kind == "channels":
                 return Channels(self.grid, **settings)
             if self.kind == "arrays":
-                return _read_arrays(self.grid, self.samples, Path(settings.pop("file")), **settings)
+                unchecked = settings.pop("any_residual", False)
+                fields = _read_arrays(self.grid, self.samples, Path(settings.pop("file")), **settings)
+                if not unchecked:
+                    fields.check(self.flow)
+                return fields
             facies = _read_facies(Path(settings.pop("image")))
             return ImageCrops(facies, self.grid, test_share=self.test_share, seed=self.seed, **settings)
         except TypeError as error:

@@ -45,8 +45,7 @@ class DarcyDataset(Dataset[tuple[Tensor, Tensor]]):
             training = [kappa, velocity]
             if split != "train":
                 training = [torch.from_numpy(data.array(name, "train")) for name in ("kappa", "velocity")]
-            normalisation = Normalisation(data.grid)
-            normalisation.fit(*training)
+            normalisation = Normalisation.of(*training)
         self.grid, self.normalisation = data.grid, normalisation
         self.inputs = normalisation.encode(kappa).to(dtype)
         self.targets = normalisation.encode_outputs(velocity, kappa).to(dtype)

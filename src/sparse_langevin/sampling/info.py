@@ -1,0 +1,25 @@
+"""What a step reports."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What happened in one step."""
+
+    step: int
+    """Number of the step, from 1."""
+    loss: float
+    """Batch loss before the step: mean squared error, cross entropy, or mean negative log-likelihood."""
+    sigma: float
+    """Noise level after the step."""
+    inclusion: float
+    """Mean of rho over all weights under a spike-and-slab prior; nan if there are none."""
+    sparsity: float
+    """Share of the sparse layers' weights that the last pruning set to zero."""
+    drift_norm: float
+    """Length of the deterministic part of the step."""
+    noise_norm: float
+    """Length of the random part of the step."""
+    step_size: float
+    """The step size used; posterior averages weight samples by it."""
