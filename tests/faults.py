@@ -289,7 +289,7 @@ FAULTS = [
         "return (step == -1) or (",
     ),
     Fault("omega above 1 not capped", "sampling/health.py", "if not initial > 1:", "if True:"),
-    Fault("random state not restored", "sampling/training.py", "self._set_random_state(self.rng)", "pass"),
+    Fault("random state not restored", "sampling/loop.py", "self._set_random_state(self.rng)", "pass"),
     Fault("the same order every epoch", "sampling/batches.py", "* 1_000_000_007 + self.epoch", "* 1_000_000_007"),
     Fault("a cycle without its end", "sampling/schedules.py", "math.ceil(phase) - 1", "math.floor(phase)"),
     Fault("a period that begins late", "sampling/schedules.py", "(step - 1) % self.period + 1", "step % self.period"),

@@ -421,7 +421,7 @@ def test_a_run_that_diverges_but_stays_finite_says_so():
     """A weight that doubles with every step: 30 steps later the loss is huge, and finite."""
     torch.manual_seed(0)
     x = torch.randn(20, 1)
-    sampler = sgld(nn.Linear(1, 1), GaussianLikelihood(learn=False), num_data=20, step_size=0.3, tau=math.inf)
+    sampler = sgld(nn.Linear(1, 1), GaussianLikelihood(learn=False), num_data=20, step_size=0.12, tau=math.inf)
     with pytest.warns(ChainWarning, match=r"the loss ended at .* times the .* it has diverged"):
         fit(sampler, Batches(x, x, batch_size=20), steps=30)
     assert torch.isfinite(sampler.flat.vector).all()
