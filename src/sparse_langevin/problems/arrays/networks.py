@@ -7,11 +7,12 @@
     encoder-decoder   field to field where the two differ in their number of directions
 
 All are called with the problem and map what its codec gives, (n, channels, *grid) or (n, features), to (n, outputs).
-Grids may have any size, in one to three directions. Activations are smooth, and there is no normalisation layer: with
-standardised data none is needed, and the size of an input must not be lost.
+Grids may have any size, in one to three directions. Activations are smooth. Groups of channels are normalised inside of
+blocks only, beside a short cut, so that the size of an input is not lost.
 """
 
 from itertools import pairwise
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -65,7 +66,7 @@ class UNet(nn.Module):
     problem
         What it is for; if the outputs have another grid than what is seen, it is interpolated before the last block.
     width
-        Channels on the finest level, 32, 16 and 8 in one, two and three directions unless given; each coarser one has
+        Channels on the finest level, 16 or, in three directions, 8 unless given; each coarser one has
         twice as many, up to four times.
     depth
         How often the grid is halved; by default until no direction has more than 4 points.
@@ -211,7 +212,7 @@ class _Pyramid:
     """Sizes and widths of the levels, the finest first."""
 
     def __init__(self, grid: tuple[int, ...] | list[int], width: int | None, depth: int | None) -> None:
-        base = as_count({1: 32, 2: 16, 3: 8}[len(grid)] if width is None else width, "width", low=1)
+        base = as_count({1: 16, 2: 16, 3: 8}[len(grid)] if width is None else width, "width", low=1)
         most = 64 if depth is None else as_count(depth, "depth")
         self.grids = [tuple(grid)]
         self.strides: list[tuple[int, ...]] = []
@@ -227,17 +228,18 @@ class _Pyramid:
 
 
 class _Block(nn.Module):
-    """Two convolutions, with a short cut around the second."""
+    """Two convolutions, with a short cut around the second, whose input is normalised."""
 
     def __init__(self, dims: int, before: int, after: int, stride: int | tuple[int, ...] = 1) -> None:
         super().__init__()
         self.first = CONVOLUTIONS[dims](before, after, 3, stride=stride, padding=1)
+        self.norm = nn.GroupNorm(gcd(after, 4) if after >= 8 else 1, after)
         self.second = CONVOLUTIONS[dims](after, after, 3, padding=1)
         self.act = nn.SiLU()
 
     def forward(self, values: Tensor) -> Tensor:
         values = self.act(self.first(values))
-        answer: Tensor = values + self.act(self.second(values))
+        answer: Tensor = values + self.act(self.second(self.norm(values)))
         return answer
 
 
