@@ -119,5 +119,3 @@ def test_fields_on_another_grid_are_interpolated():
     seen = fitted(made, np.concatenate([x, low], 1), low + 1).encode(torch.from_numpy(np.concatenate([x, low], 1)))
     halves = x.reshape(3, 10, 2).mean(2)  # of a linear function, at the middle of two cells
     assert np.allclose(seen[:, 0].numpy(), (halves - x.mean()) / x.std())
-
-

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 CONSTANT = 1e-12  # relative to the mean: a smaller deviation is rounding
 TINY = 1e-6  # scale of an output that is constant, relative to it
-LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 class ArraysCodec(Codec):
@@ -133,4 +132,8 @@ def _on_grid(values: Tensor, grid: tuple[int, ...]) -> Tensor:
         return values.reshape(*values.shape, *(1 for _ in grid)).expand(-1, -1, *grid)
     if tuple(values.shape[2:]) == grid:
         return values
-    return interpolate(values, size=grid, mode=LINEAR[len(grid)])
+    for axis, (before, after) in enumerate(zip(values.shape[2:], grid, strict=True), 2):
+        # By products: ONNX Runtime does not interpolate in double precision.
+        weights = interpolate(torch.eye(before, dtype=values.dtype, device=values.device)[None], after, mode="linear")
+        values = (values.transpose(axis, -1) @ weights[0]).transpose(axis, -1)
+    return values

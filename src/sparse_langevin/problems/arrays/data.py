@@ -155,7 +155,8 @@ class ArraysData:
         values = self._rows("inputs.npy", chosen)
         if not self.low:
             return values
-        flat = [part.reshape(len(chosen), -1) for part in (values, self._rows("low.npy", chosen))]
+        parts = values, self._rows("low.npy", chosen)
+        flat = [part.reshape(len(chosen), math.prod(part.shape[1:])) for part in parts]
         return np.concatenate(flat, axis=1)
 
     def outputs(self, split: Split) -> Array:

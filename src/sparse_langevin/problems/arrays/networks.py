@@ -90,7 +90,7 @@ class UNet(nn.Module):
 
     def forward(self, seen: Tensor) -> Tensor:
         """(n, channels, *grid) to (n, outputs)."""
-        places = self.get_buffer("places").to(seen.dtype).expand(len(seen), *(-1 for _ in seen.shape[1:]))
+        places = self.get_buffer("places").to(seen.dtype).expand(seen.shape[0], *(-1 for _ in seen.shape[1:]))
         levels = [self.enter(torch.cat([seen, places], 1))]
         for block in self.down:
             levels.append(block(levels[-1]))
