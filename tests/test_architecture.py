@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sparse_langevin
-from tests.mutants import FAULTS
+from tests.faults import FAULTS
 
 ROOT = Path(sparse_langevin.__file__).parent
 # A room may import only from rooms above its own line.
@@ -22,8 +22,8 @@ LAYERS = [
     {"sampling"},
     {"posterior"},
     {"linear", "deploy"},
-    {"problems"},
     {"surrogates"},
+    {"problems"},
     {"studies"},
     {"cli"},
     {"__main__"},
@@ -94,5 +94,5 @@ def test_no_device_is_named():
 def test_seeded_faults_match_the_source():
     for fault in FAULTS:
         assert fault.old in (ROOT / fault.file).read_text(), (
-            f"{fault.label}: {fault.file} has changed, update mutants.py"
+            f"{fault.label}: {fault.file} has changed, update tests/faults.py"
         )

@@ -68,12 +68,13 @@ def test_recalibration_of_a_normal_forecast(part, factor):
     """The factor undoes the error in the width."""
     wrong = Mixture.normal(MEAN, STD / factor)
     found = recalibrate(Y, wrong, part=part)
-    assert found.factor == pytest.approx(factor, rel=0.02)
+    assert found.noise == pytest.approx(factor, rel=0.02)
+    assert found.weights == (found.noise if part == "total" else 1.0)
     assert found.after == pytest.approx(0.9, abs=1 / N)
     assert found.before == pytest.approx(2 * stats.norm.cdf(stats.norm.ppf(0.95) / factor) - 1, abs=ERROR)
     fresh = MEAN + STD * RNG.standard_normal(N)
     assert assess([(fresh, found.apply(wrong))], crps=False).coverage[0.9] == pytest.approx(0.9, abs=0.01)
-    assert json.loads(json.dumps(dataclasses.asdict(found)))["factor"] == found.factor
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["noise"] == found.noise
 
 
 @pytest.mark.parametrize("part", ["total", "noise"])
@@ -84,8 +85,8 @@ def test_recalibration_of_mixtures_and_of_predictions(part):
     assert found.before < 0.6 and found.after == pytest.approx(0.8, abs=1e-3) and found.count == 5000
     prediction = Prediction(torch.zeros(3), torch.full((3,), 2.0), 0.5)
     applied = found.apply(prediction)
-    assert applied.noise_std == pytest.approx(0.5 * found.factor)
-    assert applied.std[0].item() == pytest.approx(2.0 * (found.factor if part == "total" else 1.0), rel=1e-6)
+    assert applied.noise_std == pytest.approx(0.5 * found.noise)
+    assert applied.std[0].item() == pytest.approx(2.0 * found.weights, rel=1e-6)
 
 
 def test_what_cannot_be_recalibrated():

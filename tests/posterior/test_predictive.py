@@ -10,7 +10,7 @@ import torch
 from scipy import optimize, stats
 from torch import nn
 
-from sparse_langevin import Batches, GaussianLikelihood, PosteriorBank, fit, psgld_sa, sgld
+from sparse_langevin import Batches, CategoricalLikelihood, GaussianLikelihood, PosteriorBank, fit, psgld_sa, sgld
 from sparse_langevin.posterior import Prediction, Predictive, Sample
 from sparse_langevin.posterior.calibration import assess
 from tests.posterior.chains import X, Y
@@ -239,3 +239,19 @@ def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
         needed.append(float(result.stdout))
     assert max(needed) < 80, needed
     assert needed[1] - needed[0] < 40, needed  # fifty samples are 110 MB in 16 bits, and their outputs 40 MB
+
+
+def test_no_noise_is_added_to_logits():
+    """The predictive distribution of a classifier's outputs is that of its samples; a new label is another thing."""
+    torch.manual_seed(0)
+    model, bank = nn.Linear(3, 4), PosteriorBank(thin=1, precision="full")
+    sampler = sgld(model, CategoricalLikelihood(), num_data=20, step_size=1e-2)
+    x, y = torch.randn(20, 3), torch.randint(4, (20,))
+    for _ in range(8):
+        bank.collect(sampler, sampler.step(x, y))
+    outputs = torch.stack([torch.nn.functional.linear(x, *(s.parameters[n] for n in ("weight", "bias"))) for s in bank])
+    predictive = bank.predictive(model, x)
+    assert predictive.moments().noise_std == 0.0
+    torch.testing.assert_close(predictive.quantiles([0.999])[0], outputs.max(0).values)
+    for draw in predictive.draw(5):
+        assert min(float((draw - output).abs().max()) for output in outputs) < 1e-6

@@ -1,6 +1,5 @@
 """Runs that are killed and resumed end with the same bytes as runs that are not."""
 
-import multiprocessing
 import random
 import signal
 from collections import Counter
@@ -8,12 +7,11 @@ from collections import Counter
 import pytest
 
 from sparse_langevin.storage.checkpoint import checkpoints, load_checkpoint
+from tests.processes import processes
 from tests.sampling.resume_worker import ALGORITHMS, STEPS, run_to_end
 
 FILES = {"artefact.json", "state.safetensors", "history.jsonl", "sample", "base", "mask"}
 BUDGET = 3600  # bytes: the twelve samples would need twice that
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["torch", "sparse_langevin", "tests.sampling.resume_worker"])
 
 
 def launch(folder, name, **options):

@@ -19,6 +19,7 @@ from sparse_langevin.studies.darcy_search import VARIATIONS, search_cells, searc
 from tests.cli.test_data import call, refused
 from tests.surrogates.small import NETWORK
 
+pytestmark = pytest.mark.usefixtures("forked")
 FIELD_TITLES = {field.name: field.title for fields in FIELDS.values() for field in fields}
 
 

@@ -32,6 +32,8 @@ from sparse_langevin.surrogates.prediction import Forecast
 from tests.cli.test_data import call, refused
 from tests.surrogates.small import NETWORK
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 @pytest.fixture(scope="module")
 def tiny():

@@ -4,8 +4,6 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -19,9 +17,11 @@ from sparse_langevin.surrogates.chains import train_chains
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import judge, report
 from sparse_langevin.surrogates.runs import empty_surrogate
+from tests.processes import processes, run_command
 from tests.surrogates.conftest import short
 
 FOUR = {"samples": 4, "sparsity": 0.7}
+pytestmark = pytest.mark.usefixtures("forked")
 
 
 @pytest.fixture(scope="module")
@@ -114,28 +114,25 @@ def test_errors(two, data, tmp_path):
 
 def test_interrupted_chains_go_on(data, tmp_path):
     """SIGTERM to the command saves all chains; the same command ends with what an uninterrupted one has."""
-    command = [
-        sys.executable,
-        "-c",
-        "from sparse_langevin.cli import main; main()",
-        "train",
-        "--data",
-        data.folder,
-        "--run",
-        tmp_path / "run",
-    ]
+    command = ["train", "--data", str(data.folder), "--run", str(tmp_path / "run")]
     options = {"epochs": 200, "batch-size": 8, "samples": 4, "sparsity": 0.7, "chains": 2}
     command += [f"--{name}={value}" for name, value in options.items()] + ["--network=tests.surrogates.small:Small"]
-    child = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
+    errors = tmp_path / "errors"
+    child = processes.Process(target=run_command, args=(command, str(errors)))
+    child.start()
     deadline = time.time() + 100
     history = tmp_path / "run" / "chain-1" / "history.jsonl"
     while not (history.exists() and history.stat().st_size) and time.time() < deadline:
         time.sleep(0.05)
-    child.send_signal(signal.SIGTERM)
-    message = child.communicate(timeout=60)[1]
-    assert child.returncode == 75, message
+    os.kill(child.pid, signal.SIGTERM)
+    child.join(timeout=60)
+    message = errors.read_text()
+    assert child.exitcode == 75, message
     assert "SIGTERM: stopped" in message and "run the same again to go on" in message
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=200)
+    child = processes.Process(target=run_command, args=(command, str(errors)))
+    child.start()
+    child.join(timeout=200)
+    assert child.exitcode == 0, errors.read_text()
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     whole = train_chains(type(short()).from_json(settings), data, tmp_path / "whole", 2, progress=False)
     assert [content(c) for c in SurrogateRun.open(tmp_path / "run").chains()] == [content(c) for c in whole.chains()]

@@ -2,7 +2,6 @@
 
 import json
 import math
-import multiprocessing
 import random
 import re
 import shutil
@@ -23,13 +22,11 @@ from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.export import export_run, load_exported
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.settings import METHODS
-from sparse_langevin.surrogates.train import make_chain
+from sparse_langevin.surrogates.training import make_chain
+from tests.processes import processes
 from tests.surrogates import kill_worker
 from tests.surrogates.conftest import short
 from tests.surrogates.small import Small, Unlayered
-
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["torch", "sparse_langevin.surrogates", "tests.surrogates.kill_worker"])
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,7 +1,6 @@
 """The command ``sparse-langevin``: thin, each command calls one function of the library."""
 
 import logging
-import os
 import sys
 import warnings
 from importlib.metadata import version
@@ -60,7 +59,6 @@ def _options(
 
 def main() -> None:
     """Run the command; bad input ends with one line on standard error and exit code 2, not with a traceback."""
-    sys.path.append(os.getcwd())  # for train --network module:Class
     try:
         app()
     except Interrupted as stop:

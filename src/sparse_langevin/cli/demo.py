@@ -35,9 +35,8 @@ def demo(
         print(f"training {method} to 70 % zeros, {epochs} epochs")
         run = train(Settings.of(method, sparsity=0.7, epochs=epochs), data, out / method)
         judged.append(judge(run))
-        best = judged[-1].averaged or judged[-1].last
-        mean, base, linear = (100 * e for e in (best.mean("e1"), best.baseline_e1, best.first_order_e1))
-        known = f"{base:.1f} % for the training mean, {linear:.1f} % to first order"
-        print(f"  e1 {mean:.2f} % on test data ({known}), {run.result['seconds']:.0f} s")
+        best = judged[-1].best
+        known = ", ".join(f"{rival.name} {100 * rival.errors['e1']:.1f} %" for rival in best.baselines)
+        print(f"  e1 {100 * best.mean('e1'):.2f} % on test data ({known}), {run.result['seconds']:.0f} s")
     write_new(page, report(judged).encode(), overwrite=force)
     print(f"report: {page}")

@@ -138,6 +138,7 @@ class PosteriorBank:
         self._open(place, mask)
         about: dict[str, object] = {"chain": place.chain, "step": place.step}
         about |= {"weight": info.step_size, "sigma": sampler.sigma, "delta": sampler.delta}
+        about["noise"] = sampler.noise_std
         while True:
             files = self._encode(place, mask, vector[mask.positions], about)
             if self.budget is None or self.nbytes + sum(map(len, files.values())) <= self.budget:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, overload
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from scipy.optimize import bisect
+from scipy.special import ndtri
 
 from sparse_langevin.posterior.mixture import Array, Mixture
 from sparse_langevin.posterior.predictive import Prediction
@@ -97,31 +99,40 @@ def assess(
 
 @dataclass(frozen=True)
 class Recalibration:
-    """A factor on predictive standard deviations, found on held-out data."""
+    """Factors on the standard deviations of predictions, found on held-out data."""
 
-    factor: float
-    part: Part
-    """What it multiplies: the whole spread around the mean, or only the noise."""
+    weights: float
+    """On the spread due to the parameters."""
+    noise: float
+    """On that of the observation noise."""
     level: float
+    """Of the central intervals whose coverage they were chosen for."""
     before: float
     """Coverage at this level on the held-out data as it was."""
     after: float
-    """Coverage with the factor."""
+    """Coverage with the factors."""
     count: int
     """Number of held-out values."""
 
     @overload
     def apply(self, forecast: Mixture) -> Mixture: ...
     @overload
-    def apply(self, forecast: Prediction) -> Prediction: ...
-    def apply(self, forecast: Mixture | Prediction) -> Mixture | Prediction:
-        """The forecast with its spread, or its noise, multiplied by the factor."""
-        if isinstance(forecast, Prediction):
-            std = forecast.std * (self.factor if self.part == "total" else 1.0)
-            return replace(forecast, std=std, noise_std=forecast.noise_std * self.factor)
-        if self.part == "total":
-            return forecast.scaled(self.factor)
-        return replace(forecast, stds=forecast.stds * self.factor)
+    def apply(self, forecast: Prediction, quantiles: Sequence[float] = ()) -> Prediction: ...
+    def apply(self, forecast: Mixture | Prediction, quantiles: Sequence[float] = ()) -> Mixture | Prediction:
+        """The forecast with its deviations multiplied; quantiles of a prediction are those of a normal distribution."""
+        if isinstance(forecast, Mixture):
+            mean = forecast.mean()
+            means = forecast.means if self.weights == 1 else mean + self.weights * (forecast.means - mean)
+            return replace(forecast, means=means, stds=forecast.stds * self.noise)
+        if forecast.std is None or forecast.noise_std is None:
+            raise ValueError("a single network has no spread to correct: keep posterior samples (train --samples 20)")
+        std, noise = forecast.std * self.weights, forecast.noise_std * self.noise
+        made = replace(forecast, std=std, noise_std=noise, quantiles=None)
+        if not quantiles:
+            return made
+        if not all(0 < level < 1 for level in quantiles):
+            raise ValueError(f"levels of quantiles must lie between 0 and 1, got {list(quantiles)}")
+        return replace(made, quantiles=torch.stack([made.mean + float(ndtri(q)) * made.total_std for q in quantiles]))
 
 
 def recalibrate(truth: ArrayLike, forecast: Mixture, *, level: float = 0.9, part: Part = "total") -> Recalibration:
@@ -146,8 +157,9 @@ def recalibrate(truth: ArrayLike, forecast: Mixture, *, level: float = 0.9, part
         raise ValueError(f"level must be in (0, 1) and part 'total' or 'noise', got {level!r} and {part!r}")
     if not y.size:
         raise ValueError("there is no held-out data to recalibrate with")
-    find = _factor_of_the_spread if part == "total" else _factor_of_the_noise
-    result = Recalibration(find(y, forecast, level), part, level, _coverage(y, forecast, level), 0.0, y.size)
+    factor = (_factor_of_the_spread if part == "total" else _factor_of_the_noise)(y, forecast, level)
+    weights = factor if part == "total" else 1.0
+    result = Recalibration(weights, factor, level, _coverage(y, forecast, level), 0.0, y.size)
     return replace(result, after=_coverage(y, result.apply(forecast), level))
 
 

@@ -52,6 +52,12 @@ class Sample:
     parameters: dict[str, Tensor]
     delta: dict[str, float] = field(default_factory=dict)
     """Inclusion probability of each spike-and-slab layer."""
+    noise: float = math.nan
+    """Standard deviation of a new observation around the output: sigma by default, 0 where there is no noise."""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.noise):
+            object.__setattr__(self, "noise", self.sigma)
 
 
 @dataclass(frozen=True)

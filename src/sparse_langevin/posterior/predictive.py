@@ -32,17 +32,24 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class Prediction:
-    """Mean and spread of the posterior predictive distribution."""
+    """What is predicted at some inputs: a mean and its spread, in the units of the output."""
 
     mean: Tensor
-    std: Tensor
-    """Standard deviation due to the parameters alone."""
-    noise_std: float | Tensor
-    """Standard deviation of the observation noise: root mean square of sigma."""
+    """Over the posterior samples; the answer of a single network if there are none."""
+    std: Tensor | None = None
+    """Standard deviation due to the parameters alone; None for a single network."""
+    noise_std: float | Tensor | None = None
+    """Standard deviation of the observation noise: root mean square of sigma. None for a single network."""
+    quantiles: Tensor | None = None
+    """(levels, examples, ...) of a new observation, if they were asked for."""
+    samples: int = 0
+    """Posterior samples behind it; 0 for a single network."""
 
     @property
     def total_std(self) -> Tensor:
         """Standard deviation of a new observation."""
+        if self.std is None or self.noise_std is None:
+            raise ValueError("a single network has no spread: keep posterior samples (train --samples 20)")
         return (self.std.square() + self.noise_std**2).sqrt()
 
 
@@ -84,13 +91,16 @@ class Predictive:
         self.transform, self.noise_scale = transform, noise_scale
         self.batch_size, self.memory = batch_size, memory
 
-    def moments(self) -> Prediction:
-        """Mean and standard deviations, in one pass over the samples."""
+    def moments(self, observe: Callable[[Sample, Tensor], None] = lambda sample, output: None) -> Prediction:
+        """Mean and standard deviations, in one pass over the samples; ``observe`` sees each with its output."""
         total = noise = 0.0
+        count = 0
         mean = square = None
         with evaluating(self.model):
             for sample in self._samples():
                 output = self._output(sample, self.inputs).double()
+                observe(sample, output)
+                count += 1
                 if mean is None or square is None:
                     mean, square = torch.zeros_like(output), torch.zeros_like(output)
                 total += sample.weight
@@ -98,12 +108,12 @@ class Predictive:
                     change = output - mean
                     mean += change * (sample.weight / total)
                     square += sample.weight * change * (output - mean)
-                noise += sample.weight * sample.sigma**2
+                noise += sample.weight * sample.noise**2
         if mean is None or square is None or total == 0:
             raise _no_samples()
         dtype = next(self.model.parameters()).dtype
         std = (square / total).clamp_(min=0).sqrt().to(dtype)
-        return Prediction(mean.to(dtype), std, (noise / total) ** 0.5 * self.noise_scale)
+        return Prediction(mean.to(dtype), std, (noise / total) ** 0.5 * self.noise_scale, samples=count)
 
     def mixtures(self, *, noise: bool = True) -> Iterator[tuple[slice, Mixture]]:
         """Yield the distribution chunk by chunk: a slice of the examples, and the mixture at their outputs."""
@@ -141,7 +151,7 @@ class Predictive:
                 output = self._output(sample, self.inputs)
                 for i in mine:
                     error = torch.randn(output.shape, generator=generator, dtype=output.dtype) if noise else 0.0
-                    draws[i] = output + sample.sigma * self.noise_scale * error
+                    draws[i] = output + sample.noise * self.noise_scale * error
         return torch.stack([draw for draw in draws if draw is not None])
 
     def _samples(self) -> Iterator[Sample]:
@@ -198,7 +208,7 @@ class Predictive:
                 outputs = np.empty((len(self.samples), *output.shape), output.dtype)
             outputs[number] = output
             weights.append(sample.weight)
-            sigmas.append(sample.sigma)
+            sigmas.append(sample.noise)
         if outputs is None or sum(weights) == 0:
             raise _no_samples()
         return outputs[: len(weights)], weights, sigmas

@@ -29,7 +29,8 @@ class Reader:
             if facts["base"] is not None:
                 origin = self._origin_at(mask, Place(place.chain, facts["base"]), facts["base_crc"])
                 values = from_half(values, facts["exponent"], origin)
-            return Sample(**about, parameters=mask.parameters(values), delta=facts.get("delta", {}))
+            latent = {key: facts[key] for key in ("delta", "noise") if key in facts}
+            return Sample(**about, parameters=mask.parameters(values), **latent)
 
     def mask(self, digest: str) -> Mask:
         """Read the mask with this digest."""

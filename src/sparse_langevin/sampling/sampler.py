@@ -215,6 +215,11 @@ class Sampler:
         return 1.0 - sum(self._kept.values()) / total if total else 0.0
 
     @property
+    def noise_std(self) -> float:
+        """Standard deviation of a new observation around the model's output; 0 where there is no such noise."""
+        return self.sigma if getattr(self.likelihood, "additive_noise", False) else 0.0
+
+    @property
     def delta(self) -> dict[str, float]:
         """Current inclusion probability of each layer whose prior learns one."""
         return {name: scalars["delta"] for name, scalars in self.scalars.items() if "delta" in scalars}

@@ -110,7 +110,7 @@ SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.
 KEPT = "kle32-psgld-sa-70-seed0"  # the cell whose posterior samples are kept
 # How a run can differ from what `train` does by default with the paper's network.
 Variant = Literal["", "darcy", "plain"]
-DARCY = "sparse_langevin.problems.darcy.network:DarcyEncoderDecoder"
+DARCY = "darcy-encoder-decoder"
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,17 @@ from typing import Any
 import torch
 
 from sparse_langevin.problems.darcy.datasets import DarcyData, generate
-from sparse_langevin.problems.darcy.errors import e1, e2
 from sparse_langevin.reports.page import png
 from sparse_langevin.runtime.processes import Job, run_in_processes
+from sparse_langevin.storage.errors import StorageError
 from sparse_langevin.storage.files import locked, write_atomically
 from sparse_langevin.studies.darcy_cells import Cell, Field, Scale
 from sparse_langevin.surrogates.calibration import set_apart
-from sparse_langevin.surrogates.figures import prediction_figure
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import Judged, judge
-from sparse_langevin.surrogates.runs import RUN, SAMPLES, SurrogateRun, epochs_done
+from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.settings import Settings
-from sparse_langevin.surrogates.train import train
+from sparse_langevin.surrogates.training import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
 DRAWN = 0  # the test sample of the figures
@@ -131,7 +130,7 @@ def _run(
         progress(0.0, f"data of {field.name}")
         generate(recipes[field.name], place.data(field), workers=workers)
     for cell in missing:
-        if (place.run(cell) / RUN).exists() and not _can_resume(place.run(cell), cell.settings):
+        if place.run(cell).exists() and not _can_resume(place.run(cell), cell.settings):
             shutil.rmtree(place.run(cell))
     (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
     (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
@@ -181,11 +180,9 @@ def _work(cell: Cell, place: Place) -> None:
 
 def _validation_errors(run: SurrogateRun) -> dict[str, float]:
     """Of the mean over the samples, or of the network where there are none, on the part that was set apart."""
-    data = run.find_data()
-    kappa, true = set_apart(run.settings, data)
-    predicted = predict(run, torch.from_numpy(kappa)).velocity.double().numpy()
-    first, second = e1(data.grid, predicted, true), e2(data.grid, predicted, true, kappa)
-    return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
+    kappa, true = set_apart(run.settings, run.find_data())
+    found = run.problem.errors(predict(run, kappa).mean.double().numpy(), true, kappa)
+    return {name: 100 * float(found[name].mean()) for name in ("e1", "e2")}
 
 
 def _enter(cell: Cell, place: Place) -> dict[str, Any]:
@@ -211,7 +208,7 @@ def _can_resume(path: Path, settings: Settings) -> bool:
     """Whether the run in a folder has these settings, not others or those of an earlier version."""
     try:
         return SurrogateRun.open(path).settings == settings
-    except ValueError:
+    except (ValueError, StorageError):
         return False
 
 
@@ -234,13 +231,14 @@ def _leave(cell: Cell, place: Place, found: dict[str, Any]) -> None:
 
 
 def _counts(run: SurrogateRun) -> dict[str, Any]:
-    names = ("parameters", "sparse_parameters", "zeros", "sigma", "log_input", "epochs", "seconds", "cpu_seconds")
-    return {name: run.result[name] for name in names} | {"versions": run.versions}
+    names = ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds", "cpu_seconds")
+    log = run.result["remarks"]["input"].startswith("logarithm")
+    return {name: run.result[name] for name in names} | {"log_input": log, "versions": run.versions}
 
 
 def _errors(cell: Cell, judged: Judged) -> dict[str, Any]:
     """Errors on the test set: of the mean over the samples where there are some, and of the last sample."""
-    best = judged.averaged or judged.last
+    best, (mean, first) = judged.best, judged.best.baselines
     return {
         "e1": 100 * best.mean("e1"),
         "e2": 100 * best.mean("e2"),
@@ -248,22 +246,20 @@ def _errors(cell: Cell, judged: Judged) -> dict[str, Any]:
         "e2_last": 100 * judged.last.mean("e2"),
         "samples": judged.prediction.samples,
         "mass_residual": best.mean("mass_residual"),
-        "baseline_e1": 100 * best.baseline_e1,
-        "baseline_e2": 100 * best.baseline_e2,
-        "first_order_e1": 100 * best.first_order_e1,
-        "first_order_e2": 100 * best.first_order_e2,
+        "baseline_e1": 100 * mean.errors["e1"],
+        "baseline_e2": 100 * mean.errors["e2"],
+        "first_order_e1": 100 * first.errors["e1"],
+        "first_order_e2": 100 * first.errors["e2"],
         "paper": dict(zip(("e1", "e2"), cell.paper, strict=True)) if cell.paper else None,
     }
 
 
 def _picture(judged: Judged) -> bytes:
-    data, index = judged.data, DRAWN
-    std = judged.prediction.std
-    figure = prediction_figure(
-        data.grid,
-        data.array("kappa", "test")[index],
-        data.array("velocity", "test")[index],
-        judged.prediction.velocity[index].double().numpy(),
-        None if std is None else std[index].double().numpy(),
+    data, std = judged.data, judged.prediction.std
+    figure = judged.run.problem.figure(
+        data.inputs("test")[DRAWN],
+        data.outputs("test")[DRAWN],
+        judged.prediction.mean[DRAWN].double().numpy(),
+        None if std is None else std[DRAWN].double().numpy(),
     )
     return png(figure, 60)

@@ -24,6 +24,7 @@ import torch
 from scipy.stats import mannwhitneyu
 from torch import Tensor, nn
 
+from sparse_langevin.posterior import Prediction
 from sparse_langevin.posterior.calibration import Calibration
 from sparse_langevin.problems.darcy.channels import Channels
 from sparse_langevin.problems.darcy.datasets import DarcyData
@@ -34,7 +35,7 @@ from sparse_langevin.problems.darcy.solver import Solver
 from sparse_langevin.studies.darcy_cells import FIELDS, Cell, Scale, shortened
 from sparse_langevin.studies.darcy_study import Place
 from sparse_langevin.surrogates.calibration import Trust, deviation, find_factors, set_apart, trust_of
-from sparse_langevin.surrogates.prediction import Forecast, predict
+from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.runs import SurrogateRun
 from sparse_langevin.surrogates.settings import Settings
 
@@ -70,7 +71,7 @@ class Contender:
     name: str
     title: str
     cells: tuple[Cell, ...]
-    forecast: Callable[[Sequence[SurrogateRun], Tensor], Forecast]
+    forecast: Callable[[Sequence[SurrogateRun], Array], Prediction]
     """Of permeability (fields, ny, nx); without ``noise_std`` where that is still to be fitted."""
 
 
@@ -109,23 +110,23 @@ def contenders(scale: Scale, *, full_ensemble: bool = False) -> list[Contender]:
     return found
 
 
-def posterior_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+def posterior_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
     """By the posterior samples of the one run."""
     return predict(runs[0], kappa)
 
 
-def single_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+def single_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
     """By one network, whose error bar is the same everywhere."""
-    velocity = predict(runs[0], kappa, last=True).velocity
-    return Forecast(velocity, torch.zeros_like(velocity), samples=1)
+    velocity = predict(runs[0], kappa, last=True).mean
+    return Prediction(velocity, torch.zeros_like(velocity), samples=1)
 
 
-def ensemble_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+def ensemble_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
     """By the finished networks of all runs."""
-    return _summed_up([predict(run, kappa, last=True).velocity for run in runs])
+    return _summed_up([predict(run, kappa, last=True).mean for run in runs])
 
 
-def dropout_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
+def dropout_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
     """By one network with dropout left on; the same call drops the same units."""
     surrogate = runs[0].surrogate()
     for module in surrogate.modules():
@@ -136,10 +137,10 @@ def dropout_forecast(runs: Sequence[SurrogateRun], kappa: Tensor) -> Forecast:
         return _summed_up([surrogate.predict(kappa) for _ in range(PASSES)])
 
 
-def fitted_noise(true: Array, forecast: Forecast) -> float:
+def fitted_noise(true: Array, forecast: Prediction) -> float:
     """Standard deviation of the part of the errors that the deviation over the networks does not explain."""
     assert forecast.std is not None
-    mean, std = forecast.velocity.double().numpy(), forecast.std.double().numpy()
+    mean, std = forecast.mean.double().numpy(), forecast.std.double().numpy()
     return float(np.sqrt(max(0.0, np.mean((true - mean) ** 2) - np.mean(std**2))))
 
 
@@ -157,9 +158,9 @@ def judge(contender: Contender, place: Place) -> Judgement:
         if not run.finished:
             raise ValueError(f"{contender.title} cannot be judged: the run in {run.path} has diverged")
     held_kappa, held_velocity = set_apart(contender.cells[0].settings, data)
-    held = contender.forecast(runs, torch.from_numpy(held_kappa))
+    held = contender.forecast(runs, held_kappa)
     noise = held.noise_std if held.noise_std is not None else fitted_noise(held_velocity, held)
-    kappa, true = torch.from_numpy(data.array("kappa", "test")), data.array("velocity", "test")
+    kappa, true = data.inputs("test"), data.outputs("test")
     forecast = replace(contender.forecast(runs, kappa), noise_std=noise)
     factors = find_factors(held_velocity, replace(held, noise_std=noise))
     known = trust_of(true, forecast, factors)
@@ -170,7 +171,7 @@ def judge(contender: Contender, place: Place) -> Judgement:
     there = trust_of(far_true, elsewhere, factors).recalibrated
     assert there is not None
     whole = [deviation(replace(f, std=factors.apply(f).total_std)) for f in (elsewhere, forecast)]
-    last = predict(runs[0], kappa, last=True).velocity if contender.forecast is posterior_forecast else None
+    last = predict(runs[0], kappa, last=True).mean if contender.forecast is posterior_forecast else None
     record = {
         "contender": contender.name,
         "title": contender.title,
@@ -181,7 +182,7 @@ def judge(contender: Contender, place: Place) -> Judgement:
         "networks": forecast.samples,
         **{name: sum(run.result[name] for run in runs) for name in ("epochs", "seconds", "cpu_seconds")},
         **{name: runs[0].result[name] for name in ("parameters", "zeros")},
-        "e1": _percent(data.grid, forecast.velocity, true),
+        "e1": _percent(data.grid, forecast.mean, true),
         "e1_last": None if last is None else _percent(data.grid, last, true),
         "noise_std": noise,
         "factors": {"weights": factors.weights, "noise": factors.noise},
@@ -191,7 +192,7 @@ def judge(contender: Contender, place: Place) -> Judgement:
         "far_ratio": _ratio(far, near),
         "far_ratio_total": _ratio(*whole),
         "far_auroc": auroc(far, near),
-        "far_e1": _percent(data.grid, elsewhere.velocity, far_true),
+        "far_e1": _percent(data.grid, elsewhere.mean, far_true),
         "far_recalibrated": _scores(there),
         "settings": [run.settings.as_json() for run in runs],
         "version": version("sparse-langevin"),
@@ -200,11 +201,11 @@ def judge(contender: Contender, place: Place) -> Judgement:
     return Judgement(record, known, far)
 
 
-def far_fields(grid: Grid) -> tuple[Tensor, Array]:
+def far_fields(grid: Grid) -> tuple[Array, Array]:
     """Permeability of channels, which no contender has seen, and the velocity in them."""
     channels, rng, solver = Channels(grid, permeability=FAR), np.random.default_rng(0), Solver(grid)
     kappa = [channels.sample(rng)[0] for _ in range(FAR_FIELDS)]
-    return torch.from_numpy(np.stack(kappa)), np.stack([solver.solve(field).velocity for field in kappa])
+    return np.stack(kappa), np.stack([solver.solve(field).velocity for field in kappa])
 
 
 def _ratio(far: Array, near: Array) -> float:
@@ -224,10 +225,10 @@ def _members(settings: Settings, label: str) -> tuple[Cell, ...]:
     return tuple(_cell(replace(settings, seed=seed), f"{label}-seed{seed}") for seed in range(MEMBERS))
 
 
-def _summed_up(answers: Sequence[Tensor]) -> Forecast:
+def _summed_up(answers: Sequence[Tensor]) -> Prediction:
     """Mean and standard deviation over networks of equal weight."""
     everything = torch.stack(list(answers))
-    return Forecast(everything.mean(0), everything.std(0, correction=0), samples=len(everything))
+    return Prediction(everything.mean(0), everything.std(0, correction=0), samples=len(everything))
 
 
 def _percent(grid: Grid, predicted: Tensor, true: Array) -> float:

@@ -23,6 +23,7 @@ from torch import nn
 from sparse_langevin.posterior import diagnostics
 from sparse_langevin.sampling.algorithms import psgld, psgld_sa, sgld, sgld_sa
 from sparse_langevin.sampling.likelihoods import GaussianLikelihood
+from sparse_langevin.sampling.methods import method_named
 from sparse_langevin.sampling.metrics import RMSprop
 from sparse_langevin.sampling.priors import SpikeSlab
 from sparse_langevin.sampling.sampler import Sampler
@@ -92,7 +93,7 @@ def sampler(method: str, predictors: int, observations: int, seed: int) -> Sampl
     """One of the four algorithms with the paper's settings, for a linear model that starts at zero."""
     model = nn.Linear(predictors, 1, bias=False, dtype=torch.float64)
     nn.init.zeros_(model.weight)
-    scale = STEP if method.startswith("p") else STEP / observations
+    scale = STEP if method_named(method).preconditioned else STEP / observations
     return ALGORITHMS[method](
         model,
         GaussianLikelihood(),

@@ -27,8 +27,10 @@ class Adam:
         The network to train.
     step_size
         Learning rate: a number or a schedule.
-    sparse, pruning
-        Which layers are pruned, and how.
+    sparse
+        Which layers are pruned.
+    pruning
+        How they are pruned; None leaves them as they are.
     """
 
     chain = 0

@@ -4,16 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.func import functional_call
+from torch import Tensor
 
+from sparse_langevin.posterior import Sample
 from sparse_langevin.posterior.diagnostics import Array, ess, ess_tail, mcse, rhat, verdict
 from sparse_langevin.posterior.figures import autocorrelation_figure, rank_figure, trace_figure
-from sparse_langevin.problems.darcy.datasets import DarcyData
 from sparse_langevin.reports.page import Picture, Table, number, png
+from sparse_langevin.surrogates.prediction import predict
+from sparse_langevin.surrogates.problem import DataSet
 from sparse_langevin.surrogates.runs import SurrogateRun
 
-FIELDS = 3  # test fields whose velocities are followed
-EDGES = 300  # of each, evenly spread
+EXAMPLES = 3  # of the test part, whose outputs are followed
+OUTPUTS = 300  # of each, evenly spread
 DELTA = "delta of "
 
 
@@ -22,9 +24,9 @@ class Agreement:
     """What the samples of a run's chains say about their convergence."""
 
     traces: dict[str, Array]
-    """(chains, draws) of sigma, of the inclusion probabilities, and of the least certain velocity in some fields."""
+    """(chains, draws) of sigma, of the inclusion probabilities, and of the least certain output of some examples."""
     rhat: Array
-    """Of velocities all over these fields."""
+    """Of outputs all over these examples."""
     verdict: list[str]
     """In plain words."""
 
@@ -45,15 +47,15 @@ class Agreement:
         chains, draws = next(iter(self.traces.values())).shape
         middle, high = np.nanquantile(self.rhat, (0.5, 0.95)) if np.isfinite(self.rhat).any() else (np.nan, np.nan)
         caption = (
-            f"{chains} chain{'s' if chains > 1 else ''} of {draws} draws. Velocities are the least certain of their "
-            f"fields. R-hat of {self.rhat.size} velocities of "
-            f"{len(self.rhat)} test fields: median {middle:.3f}, 95 % are below {high:.3f}."
+            f"{chains} chain{'s' if chains > 1 else ''} of {draws} draws. Outputs are the least certain of their "
+            f"examples. R-hat of {self.rhat.size} outputs of {len(self.rhat)} test examples: median {middle:.3f}, 95 % "
+            f"are below {high:.3f}."
         )
         columns = ("", "mean", "deviation", "R-hat", "bulk ESS", "tail ESS", "Monte Carlo error")
         return Table(columns, rows, caption)
 
     def pictures(self) -> list[Picture]:
-        """Traces, ranks where there are several chains, and autocorrelations; of sigma and the velocities."""
+        """Traces, ranks where there are several chains, and autocorrelations; of sigma and the outputs."""
         shown = {name: draws for name, draws in self.traces.items() if not name.startswith(DELTA)}
         drawn = [(trace_figure, "Traces: each quantity from draw to draw.")]
         if len(next(iter(self.traces.values()))) > 1:
@@ -62,32 +64,44 @@ class Agreement:
         return [Picture(png(draw(shown)), text) for draw, text in drawn]
 
 
-def agreement(run: SurrogateRun, data: DarcyData) -> Agreement | None:
-    """Diagnose the samples of a run and its chains; None if a chain has kept fewer than 4.
+class Collector:
+    """Collects what the samples of a run's chains say, as they are read one after the other."""
 
-    Weights cannot be compared between chains, as a network's units can trade places: predictions can.
-    """
-    samples = run.samples()
-    if min(map(len, samples.banks)) < 4:
-        return None
-    surrogate = run.surrogate()
-    maps = surrogate.normalisation
-    inputs = maps.encode_kappa(torch.from_numpy(data.array("kappa", "test")[:FIELDS]).float())
-    chosen = torch.linspace(0, data.grid.edges - 1, min(EDGES, data.grid.edges)).round().long()
-    latent: dict[str, dict[int, list[float]]] = {}
-    velocities: dict[int, list[Array]] = {}
-    with torch.no_grad():
-        for sample in samples:
-            found = {"sigma": sample.sigma}
-            found |= {f"{DELTA}{layer.removeprefix('network.')}": value for layer, value in sample.delta.items()}
-            for name, value in found.items():
-                latent.setdefault(name, {}).setdefault(sample.chain, []).append(value)
-            outputs = maps.decode_velocity(functional_call(surrogate, sample.parameters, (inputs,)))
-            velocities.setdefault(sample.chain, []).append(outputs[:, chosen].double().numpy())
-    length = min(map(len, velocities.values()))
-    everywhere = np.array([chain[-length:] for chain in velocities.values()])  # (chains, draws, fields, edges)
-    traces = {name: np.array([chain[-length:] for chain in rows.values()]) for name, rows in latent.items()}
-    for field in range(everywhere.shape[2]):
-        edge = int(everywhere[:, :, field].reshape(-1, len(chosen)).std(axis=0).argmax())
-        traces[f"velocity in test field {field}"] = everywhere[:, :, field, edge]
-    return Agreement(traces, rhat(everywhere), verdict(traces))
+    def __init__(self, outputs: int) -> None:
+        self._chosen = torch.linspace(0, outputs - 1, min(OUTPUTS, outputs)).round().long()
+        self._latent: dict[str, dict[int, list[float]]] = {}
+        self._outputs: dict[int, list[Array]] = {}
+
+    def __call__(self, sample: Sample, output: Tensor) -> None:
+        """Take in a sample, and its outputs for test examples."""
+        found = {"sigma": sample.sigma}
+        found |= {f"{DELTA}{layer.removeprefix('network.')}": value for layer, value in sample.delta.items()}
+        for name, value in found.items():
+            self._latent.setdefault(name, {}).setdefault(sample.chain, []).append(value)
+        rows = output[:EXAMPLES].flatten(1)[:, self._chosen]
+        self._outputs.setdefault(sample.chain, []).append(rows.double().numpy())
+
+    def agreement(self) -> Agreement | None:
+        """What they say; None if a chain has fewer than 4 samples.
+
+        Weights cannot be compared between chains, as a network's units can trade places: predictions can.
+        """
+        length = min(map(len, self._outputs.values()), default=0)
+        if length < 4:
+            return None
+        everywhere = np.array(
+            [chain[-length:] for chain in self._outputs.values()]
+        )  # (chains, draws, examples, outputs)
+        traces = {name: np.array([chain[-length:] for chain in rows.values()]) for name, rows in self._latent.items()}
+        for example in range(everywhere.shape[2]):
+            spread = everywhere[:, :, example].reshape(-1, len(self._chosen)).std(axis=0)
+            traces[f"output of test example {example}"] = everywhere[:, :, example, int(spread.argmax())]
+        return Agreement(traces, rhat(everywhere), verdict(traces))
+
+
+def agreement(run: SurrogateRun, data: DataSet) -> Agreement | None:
+    """Diagnose the samples of a run and its chains; None if a chain has kept fewer than 4."""
+    collector = Collector(int(np.prod(run.problem.output_shape)))
+    if len(run.samples()):
+        predict(run, data.inputs("test")[:EXAMPLES], observe=collector)
+    return collector.agreement()

@@ -6,18 +6,18 @@ from signal import SIGINT, SIGTERM
 
 import torch
 
-from sparse_langevin.problems.darcy.datasets import DarcyData
 from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
 from sparse_langevin.runtime.processes import Job, run_in_processes
 from sparse_langevin.runtime.progress import progress_bars
+from sparse_langevin.surrogates.problem import DataSet, open_data
 from sparse_langevin.surrogates.runs import CHAIN, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.settings import Settings
-from sparse_langevin.surrogates.train import assemble, train
+from sparse_langevin.surrogates.training import assemble, train
 
 
 def train_chains(
     settings: Settings,
-    data: DarcyData,
+    data: DataSet,
     run: str | Path,
     chains: int,
     *,
@@ -33,7 +33,15 @@ def train_chains(
 
     Parameters
     ----------
-    settings, data, run, device, save_every
+    settings
+        As in `train`.
+    data
+        As in `train`.
+    run
+        As in `train`.
+    device
+        As in `train`.
+    save_every
         As in `train`.
     chains
         How many.
@@ -73,9 +81,9 @@ def train_chains(
         run_in_processes(jobs, workers, done=lambda name: show([name]), tick=show, stop=lambda: pending() is not None)
         if (signal := pending()) is not None:
             raise Interrupted(signal, min(int(epochs_done(p)) for p in places.values()), "epoch", Path(run))
-    return SurrogateRun.open(run)
+    return SurrogateRun.open(run, trust=True)
 
 
 def _work(settings: Settings, data: Path, run: Path, device: str | None, save_every: int, threads: int) -> None:
     torch.set_num_threads(threads)
-    train(settings, DarcyData(data), run, device=device, save_every=save_every, progress=False)
+    train(settings, open_data(data), run, device=device, save_every=save_every, progress=False)

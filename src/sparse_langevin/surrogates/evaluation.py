@@ -1,69 +1,81 @@
-"""How good predictions are: errors per sample, their quantiles, and the mean predictor beside them."""
+"""How good predictions are: errors per example, their quantiles, and rivals that need no network beside them.
 
+What depends on the data set alone, the rivals' errors, is computed once and kept in its folder.
+"""
+
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from sparse_langevin.problems.darcy.datasets import DarcyData
-from sparse_langevin.problems.darcy.errors import e1, e2, mass_residual
-from sparse_langevin.problems.darcy.grid import Array
-from sparse_langevin.problems.darcy.summary import first_order_errors, mean_predictor_errors
+from sparse_langevin.storage.errors import DamagedError
+from sparse_langevin.storage.files import write_atomically
+from sparse_langevin.storage.lines import read_lines, write_line
+from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Errors, Measure, Split
 
-Split = Literal["train", "test"]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-MEASURES = ("e1", "e2", "mass_residual")
+BASELINES = "baselines-{}.jsonl"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Errors of a surrogate over one part of a data set, one number per sample."""
+    """Errors of a surrogate over one part of a data set, one number per example and measure."""
 
     split: Split
-    e1: Array
-    """Relative L2 error of the velocity."""
-    e2: Array
-    """Relative error in the norm weighted by 1/kappa."""
-    mass_residual: Array
-    """Largest |div u - f| over the cells."""
-    baseline_e1: float
-    """Mean e1 of the predictor that always answers the training mean."""
-    baseline_e2: float
-    first_order_e1: float
-    """Mean e1 of the solution to first order around the training mean, which needs no network."""
-    first_order_e2: float
+    measures: tuple[Measure, ...]
+    errors: Errors
+    baselines: list[Baseline]
+    """Rivals that know the training part of the same data set."""
+
+    def __len__(self) -> int:
+        return len(self.errors[self.measures[0].name])
 
     def mean(self, measure: str) -> float:
-        """Mean over the samples."""
-        return float(np.mean(getattr(self, measure)))
+        """Mean over the examples."""
+        return float(np.mean(self.errors[measure]))
+
+    def shown(self, measure: Measure) -> float:
+        """Mean over the examples, as tables show it."""
+        return measure.factor * self.mean(measure.name)
 
     def quantiles(self, measure: str) -> dict[float, float]:
-        """The quantiles `QUANTILES` over the samples."""
-        return dict(zip(QUANTILES, np.quantile(getattr(self, measure), QUANTILES).tolist(), strict=True))
+        """The quantiles `QUANTILES` over the examples."""
+        return dict(zip(QUANTILES, np.quantile(self.errors[measure], QUANTILES).tolist(), strict=True))
 
 
-def evaluate(predict: Callable[[Tensor], Tensor], data: DarcyData, split: Split = "test") -> Evaluation:
-    """Compare predictions with the solver's velocities, in physical units and double precision.
+def evaluate(predict: Callable[[Array], Array], data: DataSet, split: Split = "test") -> Evaluation:
+    """Compare predictions with the truth, in physical units and double precision.
 
     Parameters
     ----------
     predict
-        Raw permeability (samples, ny, nx) to raw velocity (samples, edges), such as `darcy.Surrogate.predict`.
-    data, split
+        Inputs to outputs, such as ``lambda x: surrogate.predict(x).numpy()``.
+    data
         What to predict.
+    split
+        Which part of it.
     """
-    kappa, velocity = data.array("kappa", split), data.array("velocity", split)
-    if not len(kappa):
-        raise ValueError(f"{data.folder} has no samples in its {split} part: make it with another test_share")
-    predicted = predict(torch.from_numpy(kappa)).double().cpu().numpy()
-    return Evaluation(
-        split,
-        e1(data.grid, predicted, velocity),
-        e2(data.grid, predicted, velocity, kappa),
-        mass_residual(data.grid, predicted, data.recipe["source"]),
-        *mean_predictor_errors(data, split),
-        *first_order_errors(data, split),
-    )
+    inputs, outputs = data.inputs(split), data.outputs(split)
+    if not len(inputs):
+        raise ValueError(f"{data.folder} has no samples in its {split} part: make it with another test share")
+    predicted = np.asarray(predict(inputs), dtype=float)
+    errors = data.problem.errors(predicted, outputs, inputs)
+    return Evaluation(split, data.problem.measures, errors, baselines(data, split))
+
+
+def baselines(data: DataSet, split: Split = "test") -> list[Baseline]:
+    """Errors of the rivals on a part of a data set, from its folder if they are known."""
+    path = data.folder / BASELINES.format(split)
+    about = {"data": data.fingerprint}
+    if path.exists():
+        try:
+            head, *rows = read_lines(path)
+            if head == about:
+                return [Baseline(str(r["name"]), str(r["text"]), dict(r["errors"])) for r in rows]
+        except (DamagedError, KeyError, ValueError):
+            pass  # it can be computed again
+    found = data.problem.baselines(data, split)
+    with contextlib.suppress(OSError):  # somebody else's folder
+        write_atomically(path, b"".join(map(write_line, (about, *(one._asdict() for one in found)))))
+    return found

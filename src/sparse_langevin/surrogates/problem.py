@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from sparse_langevin.storage.artefact import Artefact, Kind
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import nn
+
+    from sparse_langevin.surrogates.codec import Codec
 
 Array = NDArray[np.float64]
 Split = Literal["train", "test"]
@@ -54,43 +56,6 @@ class Measure(NamedTuple):
     """From the number to what is shown: 100 for percent."""
 
 
-class Codec(nn.Module):
-    """Maps between physical values and numbers of order one: derive from it, and keep what it needs as buffers.
-
-    All methods work on tensors with the examples in front, on any device, and can be differentiated and exported.
-    Buffers are double precision, as inputs and outputs are; what the network sees is rounded after it is encoded.
-    """
-
-    def fit(self, inputs: Tensor, outputs: Tensor) -> None:
-        """Take means and deviations from training data."""
-        raise NotImplementedError
-
-    def encode(self, inputs: Tensor) -> Tensor:
-        """What the network sees: (n, channels, ...) for fields, (n, features) for vectors."""
-        raise NotImplementedError
-
-    def encode_outputs(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        """What the network should answer, flat: (n, number of outputs)."""
-        raise NotImplementedError
-
-    def decode(self, normalised: Tensor) -> Tensor:
-        """The answer in physical units, up to `offset`: (n, number of outputs) to (n, *output_shape)."""
-        raise NotImplementedError
-
-    def offset(self, inputs: Tensor) -> Tensor | None:
-        """What is known of the answer without a network, to be added to it: a cheaper simulation's; None if nothing."""
-        return None
-
-    @property
-    def noise_scale(self) -> Tensor:
-        """What noise of deviation 1 in the network's answer is in the output: a number, or of the output's shape."""
-        raise NotImplementedError
-
-    def remarks(self) -> dict[str, str]:
-        """Rows for the table of settings in a report, such as that logarithms are taken."""
-        return {}
-
-
 class Baseline(NamedTuple):
     """A rival that needs no network, with its mean error by measure."""
 
@@ -102,23 +67,48 @@ class Baseline(NamedTuple):
 class Problem(Protocol):
     """What `surrogates` asks of a problem."""
 
-    name: str
-    """The problem's own, such as ``darcy``; a run and a data set carry it."""
-    title: str
-    """For people, such as ``Darcy flow``."""
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
-    measures: tuple[Measure, ...]
-    """The first one is the headline."""
-    networks: Mapping[str, Callable[..., nn.Module]]
-    """Networks of its own by name; called with (problem, **options). They map what `Codec.encode` gives to a flat
-    answer (n, number of outputs)."""
-    default_network: str
+    @property
+    def name(self) -> str:
+        """The problem's own, such as ``darcy``; a run and a data set carry it."""
+
+    @property
+    def title(self) -> str:
+        """For people, such as ``Darcy flow``."""
+
+    @property
+    def output_name(self) -> str:
+        """What the outputs are called in the file of a prediction, such as ``velocity``."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one input."""
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Of one output."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Measures of error; the first one is the headline."""
+
+    @property
+    def networks(self) -> "Mapping[str, Callable[..., nn.Module]]":
+        """Networks of its own by name, made by `build`."""
+
+    @property
+    def default_network(self) -> str:
+        """The one that is taken if none is named."""
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` needs, with the problem's name under ``"problem"``."""
 
-    def codec(self) -> Codec:
+    def build(self, network: "Callable[..., nn.Module]", options: Mapping[str, Any]) -> "nn.Module":
+        """Call a network's class, one of its own or a user's, with what it needs to know and with options.
+
+        A network maps what `Codec.encode` gives to an answer with one number for each output, of any shape.
+        """
+
+    def codec(self) -> "Codec":
         """A codec for this problem, to be fitted or filled from a file."""
 
     def check(self, inputs: Array) -> None:
@@ -150,8 +140,13 @@ class Problem(Protocol):
 class DataSet(Protocol):
     """Examples of a problem in a folder, in two parts."""
 
-    folder: Path
-    problem: Problem
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+
+    @property
+    def problem(self) -> Problem:
+        """What it is of."""
 
     @property
     def fingerprint(self) -> str:

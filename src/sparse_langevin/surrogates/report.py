@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 
+from sparse_langevin.posterior import Prediction
 from sparse_langevin.posterior.calibration import LEVELS
 from sparse_langevin.posterior.figures import calibration_figure
-from sparse_langevin.problems.darcy.datasets import DarcyData
 from sparse_langevin.reports.page import Picture, Section, Table, number, png, render
-from sparse_langevin.surrogates.agreement import agreement
+from sparse_langevin.surrogates.agreement import Agreement, Collector
 from sparse_langevin.surrogates.calibration import Trust, trust
-from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation
-from sparse_langevin.surrogates.evaluation import evaluate as evaluate_network
-from sparse_langevin.surrogates.figures import curves_figure, deviation_figure, prediction_figure
-from sparse_langevin.surrogates.prediction import Forecast, predict
-from sparse_langevin.surrogates.runs import MODEL, SAMPLES, SurrogateRun, fingerprint
+from sparse_langevin.surrogates.evaluation import QUANTILES, Evaluation, evaluate
+from sparse_langevin.surrogates.figures import curves_figure, deviation_figure
+from sparse_langevin.surrogates.prediction import predict
+from sparse_langevin.surrogates.problem import Array, DataSet, Measure
+from sparse_langevin.surrogates.runs import MODEL, SAMPLES, SurrogateRun
+from sparse_langevin.surrogates.surrogate import find_device, outputs_of
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,22 @@ class Judged:
     """A run with its errors on a test set."""
 
     run: SurrogateRun
-    data: DarcyData
+    data: DataSet
     last: Evaluation
     """Of the finished network, the last sample of its chain."""
-    prediction: Forecast
-    """Of the test fields, by all samples that were kept."""
+    prediction: Prediction
+    """Of the test examples, by all samples that were kept."""
     averaged: Evaluation | None
     """Of the mean over the samples; None without samples."""
     trust: Trust | None
     """Of its error bars; None without samples."""
+    chains: Agreement | None
+    """What the samples say about the convergence of their chains; None if there are too few."""
+
+    @property
+    def best(self) -> Evaluation:
+        """Of the mean over the samples where there are some, else of the network."""
+        return self.averaged or self.last
 
     @property
     def name(self) -> str:
@@ -44,17 +51,22 @@ class Judged:
         return f"{method}{share}" + (f", {folder}" if folder != method else "")
 
 
-def judge(run: SurrogateRun, data: DarcyData | None = None) -> Judged:
-    """Evaluate a finished run on the test part of its data set, or of another on the same grid."""
+def judge(run: SurrogateRun, data: DataSet | None = None, device: str | None = None) -> Judged:
+    """Evaluate a finished run on the test part of its data set, or of another one of the same problem.
+
+    The posterior samples are read once, and once more on validation data the first time that error bars are corrected.
+    """
     data = data or run.find_data()
-    last = evaluate_network(run.surrogate().predict, data)
-    prediction = predict(run, torch.from_numpy(data.array("kappa", "test")))
-    averaged = evaluate_network(lambda kappa: prediction.velocity, data) if prediction.samples else None
-    known = trust(run, data, prediction) if prediction.samples > 1 else None
-    return Judged(run, data, last, prediction, averaged, known)
+    surrogate = run.surrogate().to(find_device(device))
+    last = evaluate(lambda inputs: surrogate.predict(inputs).double().numpy(), data)
+    collector = Collector(outputs_of(run.problem))
+    made = predict(run, data.inputs("test"), device=device, observe=collector)
+    averaged = evaluate(lambda inputs: made.mean.double().numpy(), data) if made.samples else None
+    known = trust(run, data, made, device) if made.samples > 1 else None
+    return Judged(run, data, last, made, averaged, known, collector.agreement())
 
 
-def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
+def report(judged: Sequence[Judged], shown: Sequence[int] | None = None) -> str:
     """The page.
 
     Parameters
@@ -62,22 +74,23 @@ def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
     judged
         The runs.
     shown
-        Test samples to draw, counted from 0.
+        Test examples to draw, counted from 0; the first two unless given.
     """
     first = judged[0]
-    tests = len(first.last.e1)
+    tests = len(first.last)
     for other in judged[1:]:
-        if fingerprint(other.data) != fingerprint(first.data):
+        if other.data.fingerprint != first.data.fingerprint:
             raise ValueError(
                 f"{first.run.path} is judged on {first.data.folder}, {other.run.path} on {other.data.folder}: a report "
                 "compares runs on one data set; choose it with --data"
             )
+    shown = range(min(2, tests)) if shown is None else shown
     for index in shown:
         if not 0 <= index < tests:
-            raise ValueError(f"the test set holds samples 0 to {tests - 1}, got {index}")
+            raise ValueError(f"the test set holds examples 0 to {tests - 1}, got {index}")
     sections = [
         Section("Errors", _error_text(first, tests), [error_table(judged), quantile_table(judged)]),
-        Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), CURVES)]),
+        Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), _curves(first))]),
         Section("Predictions", (), (), [p for j in judged for p in _pictures(j, shown)]),
         *_trust_sections(judged),
         *_chain_sections(judged),
@@ -85,55 +98,53 @@ def report(judged: Sequence[Judged], shown: Sequence[int] = (0, 1)) -> str:
         Section("Settings and cost", (), [_settings_table(judged), _cost_table(judged)]),
     ]
     versions = ", ".join(f"{name} {value}" for name, value in first.run.versions.items())
-    title = "Surrogate of Darcy flow" if len(judged) == 1 else "Surrogates of Darcy flow"
-    return render(title, f"{first.data.folder.name}: {tests} test samples", sections, footer=versions)
+    title = f"Surrogate{'s' * (len(judged) > 1)} of {first.run.problem.title}"
+    return render(title, f"{first.data.folder.name}: {tests} test examples", sections, footer=versions)
 
 
-CURVES = "Error e1 on the data that were watched, and loss on the training data, against epochs."
+def _curves(one: Judged) -> str:
+    measure = one.run.problem.measures[0].name
+    return f"Error {measure} on the data that were watched, and loss on the training data, against epochs."
+
+
+def _shown(measure: Measure, value: float) -> str:
+    """A mean error as tables have it."""
+    return number(measure.factor * value) if measure.factor != 1.0 else f"{value:.2g}"
 
 
 def error_table(judged: Sequence[Judged]) -> Table:
-    """Mean errors, one row a run, with the mean predictor below."""
-    columns = ("", "e1 %", "e2 %", "mass residual", "e1 % of the last sample", "samples", "zeros %")
+    """Mean errors, one row a run, with rivals that need no network below."""
+    measures = judged[0].run.problem.measures
+    columns = ("", *(m.label for m in measures), f"{measures[0].label} of the last sample", "samples", "zeros %")
     rows = []
     for one in judged:
-        best = one.averaged or one.last
         result = one.run.result
         share = 100 * result["zeros"] / max(1, result["sparse_parameters"])
-        rows.append(
-            (
-                one.name,
-                number(100 * best.mean("e1")),
-                number(100 * best.mean("e2")),
-                f"{best.mean('mass_residual'):.2g}",
-                number(100 * one.last.mean("e1")),
-                str(one.prediction.samples or 1),
-                number(share, 2),
-            )
-        )
-    base = judged[0].last
-    for name, first, second in (
-        ("training mean", base.baseline_e1, base.baseline_e2),
-        ("first order", base.first_order_e1, base.first_order_e2),
-    ):
-        rows.append((name, number(100 * first), number(100 * second), "–", "–", "–", "–"))  # noqa: RUF001
+        errors = (_shown(m, one.best.mean(m.name)) for m in measures)
+        last = _shown(measures[0], one.last.mean(measures[0].name))
+        rows.append((one.name, *errors, last, str(one.prediction.samples or 1), number(share, 2)))
+    empty = ("–",) * 3  # noqa: RUF001
+    for rival in judged[0].last.baselines:
+        rows.append((rival.name, *(_shown(m, rival.errors[m.name]) for m in measures), *empty))
+    texts = "; ".join(f"{rival.name}: {rival.text}" for rival in judged[0].last.baselines)
     caption = (
-        "Means over the test set; the last two rows know the training part of the same data set. Zeros are counted in "
-        "the sparse layers."
+        f"Means over the test set. The last rows know the training part of the same data set only ({texts}). Zeros are "
+        "counted in the sparse layers."
     )
     return Table(columns, rows, caption)
 
 
 def quantile_table(judged: Sequence[Judged]) -> Table:
-    """How e1 is spread over the test samples."""
-    columns = ("", *(f"{q:.0%}" for q in QUANTILES), "largest", "sample")
+    """How the first measure is spread over the test examples."""
+    measure = judged[0].run.problem.measures[0]
+    columns = ("", *(f"{q:.0%}" for q in QUANTILES), "largest", "example")
     rows = []
     for one in judged:
-        best = one.averaged or one.last
-        worst = int(np.argmax(best.e1))
-        values = [number(100 * v) for v in best.quantiles("e1").values()]
-        rows.append((one.name, *values, number(100 * float(best.e1[worst])), str(worst)))
-    return Table(columns, rows, "Quantiles of e1 in percent over the test samples, and the worst one.")
+        errors = one.best.errors[measure.name]
+        worst = int(np.argmax(errors))
+        values = [_shown(measure, v) for v in one.best.quantiles(measure.name).values()]
+        rows.append((one.name, *values, _shown(measure, float(errors[worst])), str(worst)))
+    return Table(columns, rows, f"Quantiles of {measure.label} over the test examples, and the worst one.")
 
 
 def trust_table(judged: Sequence[Judged]) -> Table:
@@ -150,22 +161,23 @@ def trust_table(judged: Sequence[Judged]) -> Table:
             scores = [number(found.sharpness[0.9], 4), number(found.crps, 5), number(found.nll, 3)]
             rows.append((f"{one.name}, {name}", *shares, *scores, number(one.trust.rank_correlation, 2)))
     caption = (
-        "Share of the test set's velocities that lie in intervals of 50 to 95 %, mean width of those of 90 %, scores; "
-        "rank correlation of standard deviation and error over the test samples. Recalibrated: with factors on the "
+        "Share of the test set's outputs that lie in intervals of 50 to 95 %, mean width of those of 90 %, scores; "
+        "rank correlation of standard deviation and error over the test examples. Recalibrated: with factors on the "
         "deviations of weights and noise, found on validation data."
     )
     return Table(columns, rows, caption)
 
 
 def _pictures(one: Judged, shown: Sequence[int]) -> list[Picture]:
-    kappa, true = one.data.array("kappa", "test"), one.data.array("velocity", "test")
-    predicted, std = one.prediction.velocity.double().numpy(), one.prediction.std
-    best = one.averaged or one.last
+    inputs, true = one.data.inputs("test"), one.data.outputs("test")
+    predicted, std = one.prediction.mean.double().numpy(), one.prediction.std
+    measure = one.run.problem.measures[0]
     pictures = []
     for index in shown:
-        spread = None if std is None else std[index].double().numpy()
-        figure = prediction_figure(one.data.grid, kappa[index], true[index], predicted[index], spread)
-        caption = f"{one.name}: test sample {index}, e1 {100 * float(best.e1[index]):.3f} %."
+        spread: Array | None = None if std is None else std[index].double().numpy()
+        figure = one.run.problem.figure(inputs[index], true[index], predicted[index], spread)
+        error = _shown(measure, float(one.best.errors[measure.name][index]))
+        caption = f"{one.name}: test example {index}, {measure.label} {error}."
         if std is not None:
             caption += " The standard deviation is that of the weights' posterior samples."
         pictures.append(Picture(png(figure, 80), caption))
@@ -173,14 +185,13 @@ def _pictures(one: Judged, shown: Sequence[int]) -> list[Picture]:
 
 
 def _error_text(first: Judged, tests: int) -> list[str]:
-    recipe = first.data.recipe
-    overlap = recipe["kind"] == "image" and recipe["settings"].get("split", "random") == "random"
-    where = ", cut at random from the same image as the training fields: they overlap" if overlap else ""
+    problem = first.run.problem
+    measures = ", ".join(f"{m.name} is {m.text}" for m in problem.measures)
+    note = problem.note(first.data)
     return [
-        f"Against the finite element velocities of {tests} test fields{where}. e1 is the relative L2 "
-        "error, e2 the same weighted by 1/kappa. The mean predictor, which always answers the training mean, has "
-        f"e1 = {100 * first.last.baseline_e1:.2f} %: an error means little without it. First order is the solution of "
-        "the flow problem linearised around the training mean, which needs no network.",
+        f"Against the {tests} test examples of {first.data.folder.name}: {measures}. An error means little without "
+        "those of the rivals below, which need no network.",
+        *([note] if note else []),
     ]
 
 
@@ -199,11 +210,10 @@ def _trust_sections(judged: Sequence[Judged]) -> list[Section]:
 
 def _chain_sections(judged: Sequence[Judged]) -> list[Section]:
     """What the samples say about the convergence of their chains; one section a run."""
-    found = [(one.name, agreement(one.run, one.data)) for one in judged if one.prediction.samples]
     return [
-        Section(f"Convergence of {name}", known.verdict, [known.table()], known.pictures())
-        for name, known in found
-        if known is not None
+        Section(f"Convergence of {one.name}", one.chains.verdict, [one.chains.table()], one.chains.pictures())
+        for one in judged
+        if one.chains is not None
     ]
 
 
@@ -240,8 +250,8 @@ def _inclusion_pictures(judged: Sequence[Judged]) -> list[Picture]:
 def _settings_table(judged: Sequence[Judged]) -> Table:
     names = list(judged[0].run.settings.as_json())
     rows = [(name, *(str(one.run.settings.as_json()[name]) for one in judged)) for name in names]
-    logs = [one.run.result["log_input"] for one in judged]
-    rows.append(("input", *("logarithm of the permeability" if log else "permeability" for log in logs)))
+    for name in judged[0].run.result["remarks"]:
+        rows.append((name, *(one.run.result["remarks"].get(name, "") for one in judged)))
     return Table(("setting", *(one.run.path.name for one in judged)), rows)
 
 

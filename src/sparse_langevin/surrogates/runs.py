@@ -1,12 +1,13 @@
-r"""The folder of a training run, and what can be asked of it.
+"""The folder of a training run, and what can be asked of it.
 
-run.json             settings, data set, versions; written first
+artefact.json        problem, settings, data set, versions; at the end the digests of the files below
 history.jsonl        learning curves, one line per evaluation
-checkpoints/         see `runs`
+checkpoints/         see `storage.runs`
 samples/             posterior samples, see `posterior`
-model.safetensors    the finished network with the normalisation of its data
+model.safetensors    the finished network with the codec of its data
+result.json          counts and seconds
+recalibration.jsonl  factors on the error bars, if they were asked for; see `calibration`
 chain-1/, ...        runs of further chains, if there are some; this folder itself is that of chain 0
-result.json          counts, seconds, SHA-256 of the model; written last
 """
 
 import itertools
@@ -14,34 +15,25 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
-from torch.nn.parameter import UninitializedParameter
 
 from sparse_langevin.posterior import PosteriorBank, Sample
-from sparse_langevin.problems.darcy.datasets import DarcyData
-from sparse_langevin.problems.darcy.grid import Grid
-from sparse_langevin.problems.darcy.network import Surrogate
-from sparse_langevin.problems.darcy.tensors import Normalisation
-from sparse_langevin.sampling.evaluation import evaluating
-from sparse_langevin.storage.checkpoint import CheckpointError
-from sparse_langevin.storage.files import TEMPORARY, sha256, write_atomically
+from sparse_langevin.storage.artefact import Artefact, require_same
+from sparse_langevin.storage.errors import DamagedError, MissingError
+from sparse_langevin.storage.files import locked, sha256, write_atomically
 from sparse_langevin.storage.lines import read_lines
-from sparse_langevin.storage.runs import Record
-from sparse_langevin.surrogates.settings import Settings, make_network
+from sparse_langevin.storage.runs import RUN, Record
+from sparse_langevin.surrogates.problem import DataSet, Problem, open_data, problem_from_json
+from sparse_langevin.surrogates.settings import Settings
+from sparse_langevin.surrogates.surrogate import Surrogate, empty_surrogate
 
-RUN, RESULT, MODEL, SAMPLES, CHAIN = "run.json", "result.json", "model.safetensors", "samples", "chain-"
-HISTORY = "history.jsonl"
-FORMAT = 2
-COUNTS = ("parameters", "sparse_parameters", "zeros", "layers", "epochs", "seconds", "inclusion", "model_sha256")
+RESULT, MODEL, SAMPLES, CHAIN, HISTORY = "result.json", "model.safetensors", "samples", "chain-", "history.jsonl"
 
 
 @dataclass(frozen=True)
@@ -49,172 +41,148 @@ class SurrogateRun:
     """A training run in a folder, begun or finished."""
 
     path: Path
+    problem: Problem
     settings: Settings
-    grid: Grid
     data: str
     """Where the data set was: seen from the run's folder, or from where the command was given."""
     data_sha256: str
-    """Of the data set's recipe."""
+    """Of the data set's examples."""
     versions: dict[str, str]
+    trust: bool = False
+    """Whether a network outside this package may be imported."""
 
     @classmethod
-    def open(cls, path: str | Path) -> "SurrogateRun":
-        """The run in a folder."""
+    def open(cls, path: str | Path, *, trust: bool = False) -> "SurrogateRun":
+        """The run in a folder; ``trust`` lets it import a network that it names outside this package."""
         path = Path(path)
         try:
-            content = (path / RUN).read_bytes()
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise ValueError(f"{path} is not a run: it has no {RUN}. 'sparse-langevin train' makes one") from error
+            found = Artefact.open(path, RUN)
+        except MissingError as error:
+            raise MissingError(f"{path} is not a run: 'sparse-langevin train' makes one") from error
         try:
-            found = json.loads(content)
-            if found["format"] != FORMAT:
-                raise ValueError(f"it was made by another version, in format {found['format']}: train again")
-            settings, grid = Settings.from_json(found["settings"]), Grid(**found["grid"])
-            return cls(path, settings, grid, str(found["data"]), found["data_sha256"], found["versions"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path / RUN} cannot be read: {error}") from error
+            body = found.body
+            settings = Settings.from_json(body["settings"])
+            problem = problem_from_json(body["problem"])
+            return cls(path, problem, settings, body["data"], body["data_sha256"], found.versions, trust)
+        except KeyError as error:
+            raise DamagedError(path / "artefact.json", f"it has no {error}", RUN.remedy) from error
 
     @classmethod
-    def at(cls, path: str | Path, settings: Settings, data: DarcyData) -> "SurrogateRun":
+    def at(cls, path: str | Path, settings: Settings, data: DataSet) -> "SurrogateRun":
         """The run of these settings in a folder, or one that can begin there; raise if the folder holds another."""
         path = Path(path)
-        if (path / RUN).exists():
-            there = cls.open(path)
-            for name in settings.differences(there.settings):
-                before, now = getattr(there.settings, name), getattr(settings, name)
-                raise ValueError(
-                    f"the run in {path} was started with {name} = {before}, now it is {now}: "
-                    "resume with the same settings, or choose another folder"
-                )
-            there.check_data(data)
-            return there
-        if path.exists() and (not path.is_dir() or any(p for p in path.iterdir() if not p.name.startswith(TEMPORARY))):
-            raise ValueError(f"{path} exists and is not a run of ours: choose another folder")
         where = os.path.relpath(data.folder.resolve(), path.resolve())  # ".." leads out of where a link points
-        return cls(path, settings, data.grid, where, fingerprint(data), _versions())
+        wanted = cls(path, data.problem, settings, where, data.fingerprint, RUN.versions(), trust=True)
+        try:
+            there = cls.open(path, trust=True)
+        except MissingError:
+            if path.exists() and (not path.is_dir() or any(p for p in path.iterdir() if not p.name.startswith("."))):
+                raise ValueError(f"{path} exists and is not a run of ours: choose another folder") from None
+            return wanted
+        require_same(f"the run in {path}", there.settings.as_json(), settings.as_json())
+        there.check_data(data)
+        return there
 
     def begin(self) -> None:
         """Enter the settings into the folder, unless they are there."""
-        if (self.path / RUN).exists():
-            return
-        self.path.mkdir(parents=True, exist_ok=True)
-        content = {
-            "format": FORMAT,
+        body = {
+            "problem": self.problem.as_json(),
             "settings": self.settings.as_json(),
-            "grid": vars(self.grid),
             "data": self.data,
             "data_sha256": self.data_sha256,
-            "versions": self.versions,
         }
-        write_atomically(self.path / RUN, json.dumps(content, indent=1).encode())
+        with locked(self.path):
+            if not (self.path / "artefact.json").exists():
+                Artefact.claim(self.path, RUN, body)
 
-    def check_data(self, data: DarcyData) -> None:
+    def check_data(self, data: DataSet) -> None:
         """Raise if a data set is not the one that the run was started with."""
-        if fingerprint(data) != self.data_sha256:
+        if data.fingerprint != self.data_sha256:
             raise ValueError(
                 f"the run in {self.path} was started with the data set {self.data}, and {data.folder} is another: "
                 "use the same data, or choose another folder"
             )
 
-    def find_data(self, other: str | Path | None = None) -> DarcyData:
-        """The run's data set, or another one on the same grid."""
+    def find_data(self, other: str | Path | None = None) -> DataSet:
+        """The run's data set, or another one of the same problem."""
         if other is None:
             place = next((p for p in (self.path / self.data, Path(self.data)) if p.exists()), None)
             if place is None:
                 raise ValueError(
                     f"the data set of the run in {self.path} is not at {self.data} any more: say where with --data"
                 )
-            data = DarcyData(place)
+            data = open_data(place)
             self.check_data(data)
             return data
-        data = DarcyData(other)
-        if data.grid != self.grid:
-            raise ValueError(
-                f"{data.folder} has {data.grid.nx} by {data.grid.ny} cells, but the network in {self.path} was trained "
-                f"on {self.grid.nx} by {self.grid.ny}"
-            )
-        if fingerprint(data) != self.data_sha256 and (seen := self._seen(data)):
+        data = open_data(other)
+        require_same(f"the network in {self.path}", self.problem.as_json(), data.problem.as_json())
+        if data.fingerprint != self.data_sha256 and (seen := self._seen(data)):
             warnings.warn(
-                f"{seen} test fields in {data.folder} were training data of the run in {self.path}: their errors say "
-                "nothing about new fields; generate a data set with another --seed",
+                f"{seen} test examples in {data.folder} were training data of the run in {self.path}: their errors say "
+                "nothing about new ones; make a data set with another seed",
                 stacklevel=2,
             )
         return data
 
-    def _seen(self, data: DarcyData) -> int:
-        """How many test fields of another data set the run was trained on, as far as its own data are there."""
+    def _seen(self, data: DataSet) -> int:
+        """How many test examples of another data set the run was trained on, as far as its own data are there."""
         try:
-            trained = {sha256(field.tobytes()) for field in self.find_data().array("kappa", "train")}
+            trained = {sha256(example.tobytes()) for example in self.find_data().inputs("train")}
         except ValueError:
             return 0
-        return sum(sha256(field.tobytes()) in trained for field in data.array("kappa", "test"))
+        return sum(sha256(example.tobytes()) in trained for example in data.inputs("test"))
+
+    @cached_property
+    def _sealed(self) -> Artefact:
+        """The finished run, with the digests of its files."""
+        found = Artefact.open(self.path, RUN)
+        if found.files is None:
+            raise ValueError(f"the run in {self.path} is not finished: the same train command goes on with it")
+        return found
 
     @property
     def finished(self) -> bool:
         """Whether the training has come to its end."""
-        return (self.path / RESULT).exists()
+        try:
+            return Artefact.open(self.path, RUN).files is not None
+        except MissingError:
+            return False
 
-    @property
+    @cached_property
     def result(self) -> dict[str, Any]:
         """What stood at the end: parameters, zeros, seconds, ..."""
-        if not self.finished:
-            raise ValueError(f"the run in {self.path} is not finished: the same train command goes on with it")
-        try:
-            found: dict[str, Any] = json.loads((self.path / RESULT).read_bytes())
-            if missing := [name for name in COUNTS if name not in found]:
-                raise ValueError(f"it has no {missing[0]}")
-        except (ValueError, TypeError) as error:
-            raise CheckpointError(f"{self.path / RESULT} is damaged: {error}") from error
-        if not self.history():
-            raise CheckpointError(f"{self.path / HISTORY} is missing or empty, but the run is finished: restore it")
+        found: dict[str, Any] = json.loads(self._sealed.read(RESULT))
         return found
 
     def history(self) -> list[Record]:
         """Learning curves: one record per evaluation."""
-        path = self.path / HISTORY
-        if not path.exists():
-            return []
-        try:
-            found: list[Record] = read_lines(path)
-            if any("step" not in record for record in found):
-                raise ValueError("a line is not a record")
-        except (ValueError, TypeError) as error:
-            raise CheckpointError(f"{path} is damaged: {error}. Restore it") from error
-        return found
+        if self.finished:
+            self._sealed.path(HISTORY)
+        return read_lines(self.path / HISTORY) if (self.path / HISTORY).exists() else []
 
     def finish(self, surrogate: Surrogate, result: dict[str, Any]) -> None:
-        """Save the finished network, then the result."""
+        """Save the finished network and the result, and seal the run."""
         # Copies: the format has no tensors that share memory, as tied weights do.
-        model = save(
-            {name: tensor.detach().cpu().clone().contiguous() for name, tensor in surrogate.state_dict().items()}
-        )
-        write_atomically(self.path / MODEL, model)
-        content = result | {"model_sha256": sha256(model)}
-        write_atomically(self.path / RESULT, json.dumps(content, indent=1).encode())
+        state = surrogate.state_dict()
+        model = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()})
+        with locked(self.path):
+            write_atomically(self.path / MODEL, model)
+            write_atomically(self.path / RESULT, json.dumps(result, indent=1).encode())
+            Artefact.open(self.path, RUN).seal([MODEL, RESULT, HISTORY])
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        path, digest = self.path / MODEL, self.result["model_sha256"]
-        try:
-            content = path.read_bytes()
-            if sha256(content) != digest:
-                raise ValueError("it does not match its SHA-256")
-            return load(content)
-        except (OSError, ValueError, SafetensorError) as error:
-            raise CheckpointError(
-                f"{path} is damaged: {error}. Restore it, or delete {self.path / RESULT} and train again to finish"
-            ) from error
+        return load(self._sealed.read(MODEL))
 
     def surrogate(self) -> Surrogate:
-        """The finished network: raw permeability in, raw velocity out."""
-        surrogate = empty_surrogate(self.settings, self.grid)
+        """The finished network: physical inputs in, physical outputs out."""
+        surrogate = empty_surrogate(self.settings, self.problem, trust=self.trust)
         try:
             surrogate.load_state_dict(self._tensors)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
-            raise ValueError(
-                f"{self.settings.network} is not the network any more that was trained in {self.path}: {reason}"
-            ) from error
+            name = self.settings.network or self.problem.default_network
+            raise ValueError(f"{name} is not the network any more that was trained in {self.path}: {reason}") from error
         return surrogate.eval()
 
     def bank(self) -> PosteriorBank:
@@ -223,8 +191,9 @@ class SurrogateRun:
 
     def chains(self) -> list["SurrogateRun"]:
         """The run itself, and those of its further chains."""
-        found = {path.parent.name.removeprefix(CHAIN): path.parent for path in self.path.glob(f"{CHAIN}*/{RUN}")}
-        return [self, *(SurrogateRun.open(found[i]) for i in sorted(filter(str.isdecimal, found), key=int))]
+        numbers = sorted(int(n) for p in self.path.glob(f"{CHAIN}*") if (n := p.name.removeprefix(CHAIN)).isdecimal())
+        found = [self.path / f"{CHAIN}{i}" for i in numbers]
+        return [self, *(SurrogateRun.open(p, trust=self.trust) for p in found if (p / "artefact.json").exists())]
 
     def samples(self) -> "Pool":
         """The posterior samples of all chains."""
@@ -233,6 +202,10 @@ class SurrogateRun:
             if not chain.finished:
                 raise ValueError(f"the chain in {chain.path} is not finished: the same train command goes on with it")
         return Pool([chain.bank() for chain in chains])
+
+    def trusted(self) -> "SurrogateRun":
+        """The same run, for a caller who trusts the network that it names."""
+        return replace(self, trust=True)
 
 
 @dataclass(frozen=True)
@@ -252,36 +225,8 @@ def epochs_done(path: Path) -> float:
     """How far the run in a folder is, from the last line of its learning curve."""
     try:
         history = SurrogateRun.open(path).history()
-    except ValueError:  # not begun
+    except MissingError:  # not begun
+        return 0.0
+    except DamagedError:  # a line that is being written
         return 0.0
     return float(history[-1]["epoch"]) if history else 0.0
-
-
-def find_device(name: str | torch.device | None) -> torch.device:
-    """The device of that name, if torch can use it here; torch's default if None."""
-    try:
-        return torch.zeros((), device=name).device
-    except (RuntimeError, AssertionError) as error:  # torch raises either
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"torch cannot use the device {str(name)!r} on this machine: {reason}") from error
-
-
-def empty_surrogate(settings: Settings, grid: Grid) -> Surrogate:
-    """A network with its first weights, and a normalisation that is to be filled in."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.chain_seed)
-        network = make_network(settings.network, grid)
-        if any(isinstance(parameter, UninitializedParameter) for parameter in network.parameters()):
-            with evaluating(network):  # lazy layers take their shapes from what they see first
-                network(torch.zeros(2, 1, *grid.shape))
-    return Surrogate(network, grid, Normalisation.identity(grid))
-
-
-def fingerprint(data: DarcyData) -> str:
-    """Identifies a data set by its recipe and the bytes of its files."""
-    content = {"recipe": data.recipe, "shards": data.manifest["shards"]}
-    return sha256(json.dumps(content, sort_keys=True).encode())
-
-
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("sparse-langevin", "torch", "numpy", "numba")}

@@ -3,25 +3,25 @@
 The defaults were chosen on validation data; ``sparse-langevin reproduce search`` compares them with their neighbours.
 """
 
-import importlib
+import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from torch import nn
 
-from sparse_langevin.problems.darcy.grid import Grid
+from sparse_langevin.sampling.methods import Method, method_named
 
-METHODS = ("sgld", "psgld", "sgld-sa", "psgld-sa", "adam")
-BAYESIAN = METHODS[:4]
-NETWORK = "sparse_langevin.problems.darcy.network:EncoderDecoder"
-MOVED = {
-    "sparse_langevin.darcy": "sparse_langevin.problems.darcy",
-    "sparse_langevin.experiments": "sparse_langevin.studies",
+ADAM = Method("adam", preconditioned=True, selects=False)  # the baseline: its steps are distances, too
+# Names of networks in records of earlier versions.
+RENAMED = {
+    "sparse_langevin.darcy.network:EncoderDecoder": "",
+    "sparse_langevin.darcy.network:DarcyEncoderDecoder": "darcy-encoder-decoder",
+    "sparse_langevin.darcy:EncoderDecoder": "",
+    "sparse_langevin.darcy:DarcyEncoderDecoder": "darcy-encoder-decoder",
 }
+MOVED = ("sparse_langevin.experiments", "sparse_langevin.studies")
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,14 @@ class Settings:
         ``"sgld"``, ``"psgld"``, ``"sgld-sa"``, ``"psgld-sa"``, or ``"adam"``, the baseline.
     sparsity
         Share of zeros in the sparse layers of the finished network, in [0, 1); 0 prunes nothing.
-    seed, chain
-        Of the first weights, the order of the data and the noise; chains of one seed are independent.
-    epochs, batch_size
-        Length of the run, and examples in a step.
+    seed
+        Seed of the initial weights, the order of the data and the noise.
+    chain
+        Number of the chain; chains of one seed are independent.
+    epochs
+        Passes over the training data.
+    batch_size
+        Examples in a step.
     step_size
         The first one. It follows half a cosine down to ``final_step`` times itself at the end of ``burn_in``, and stays
         there while samples are taken. With a preconditioner, and with Adam, it is about the distance that a weight
@@ -54,8 +58,10 @@ class Settings:
     noise_from
         Part of the run, or of every cycle, after which the noise of the Langevin steps sets in, in [0, 1); 0 is the
         paper's algorithm. At large steps it carries weights far off; at most ``burn_in``, where samples begin.
-    v0, v1
-        Scale of the spike and variance of the slab, for the two methods with a spike and slab.
+    v0
+        Scale of the spike, for the two methods with a spike and slab.
+    v1
+        Variance of the slab, for the same two.
     sigma0
         Standard deviation of the Gaussian prior of all other weights.
     prune_end
@@ -71,7 +77,9 @@ class Settings:
     validation
         Share of the training data that is set apart, to choose settings with.
     network
-        ``module:Class`` of a network, called with the grid; see `darcy.EncoderDecoder`.
+        One of the problem's networks by name, or ``module:Class`` of your own; the problem's default if empty.
+    network_options
+        Keyword arguments of the network's class.
     """
 
     method: str = "psgld-sa"
@@ -94,16 +102,19 @@ class Settings:
     burn_in: float = 0.85
     cycles: int = 1
     validation: float = 0.0
-    network: str = NETWORK
+    network: str = ""
+    network_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        for old, new in MOVED.items():  # networks in records of earlier versions
-            object.__setattr__(self, "network", self.network.replace(old, new))
-        if self.method not in METHODS:
-            raise ValueError(f"there is no method {self.method!r}: choose one of {', '.join(METHODS)}")
+        object.__setattr__(self, "network", RENAMED.get(self.network, self.network.replace(*MOVED)))
+        self.algorithm  # raises if there is no such method  # noqa: B018
+        try:
+            json.dumps(dict(self.network_options))
+        except TypeError as error:
+            raise ValueError(f"network_options must be something that JSON can hold: {error}") from error
         for one in fields(self):
             value, whole = getattr(self, one.name), one.type is int
-            if one.type is str:
+            if one.type not in (int, float):
                 continue
             if not isinstance(value, int | float | np.integer | np.floating) or (whole and value % 1):
                 raise ValueError(f"{one.name} must be a {'whole ' * whole}number, got {value!r}")
@@ -144,14 +155,14 @@ class Settings:
         return replace(made, **given)
 
     @property
-    def bayesian(self) -> bool:
-        """Whether the method samples from a posterior."""
-        return self.method in BAYESIAN
+    def algorithm(self) -> Method:
+        """What the method is."""
+        return method_named(self.method, also=(ADAM,))
 
     @property
-    def relative(self) -> bool:
-        """Whether a step is a distance, whatever the size of the gradient."""
-        return self.method in ("psgld", "psgld-sa", "adam")
+    def bayesian(self) -> bool:
+        """Whether the method samples from a posterior."""
+        return self.algorithm != ADAM
 
     @property
     def chain_seed(self) -> int:
@@ -166,7 +177,7 @@ class Settings:
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON."""
-        return asdict(self)
+        return asdict(self) | {"network_options": dict(self.network_options)}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Settings":
@@ -196,32 +207,3 @@ PLAIN: dict[str, dict[str, Any]] = {
     "sgld": {"step_size": 1.0},
     "sgld-sa": {"step_size": 1.0},
 }
-
-
-@contextmanager
-def blaming(who: str) -> Iterator[None]:
-    """Errors of a user's network in one line; a ValueError speaks for itself."""
-    try:
-        yield
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{who} failed: {type(error).__name__}: {error}") from error
-
-
-def make_network(spec: str, grid: Grid) -> nn.Module:
-    """The network that ``module:Class`` names, for a grid."""
-    module, colon, name = spec.partition(":")
-    if not colon or not module or not name:
-        raise ValueError(f"a network is named module:Class, such as {NETWORK}; got {spec!r}")
-    try:
-        make = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(
-            f"there is no network {spec!r} among the installed packages or in the working directory: {error}"
-        ) from error
-    with blaming(f"{spec}, called with a grid,"):
-        made = make(grid)
-    if not isinstance(made, nn.Module):
-        raise ValueError(f"{spec}(grid) gave {type(made).__name__}, not a torch.nn.Module")
-    return made

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import multiprocessing
 import os
 import random
 import signal
@@ -21,10 +20,8 @@ from sparse_langevin.storage.artefact import Artefact, kind_of
 from sparse_langevin.storage.errors import DamagedError, LockedError, MismatchError
 from sparse_langevin.storage.files import canonical
 from tests.problems.darcy.dataset_worker import RECIPE, make
+from tests.processes import processes
 from tests.storage.crashes import crash_everywhere, flipped
-
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["sparse_langevin.problems.darcy", "tests.problems.darcy.dataset_worker"])
 
 
 def contents(folder):
@@ -93,7 +90,7 @@ def test_dead_workers_are_replaced(clean, tmp_path, caplog):
     folder, left = tmp_path / "out", [5]
 
     def kill_one(done, total):
-        children = multiprocessing.active_children()
+        children = processes.active_children()
         if left[0] and children and done >= 10:
             with contextlib.suppress(ProcessLookupError):  # it may just have ended by itself
                 os.kill(children[0].pid, signal.SIGKILL)

@@ -1,21 +1,26 @@
 """Darcy flow: random permeability fields, a verified mixed finite element solver, error measures, data sets."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sparse_langevin.problems.darcy.channels import Channels, ImageCrops, read_facies
 from sparse_langevin.problems.darcy.datasets import DarcyData, generate
 from sparse_langevin.problems.darcy.errors import e1, e2, energy, mass_residual, pressure_error
+from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Grid
 from sparse_langevin.problems.darcy.kle import KLE
 from sparse_langevin.problems.darcy.pictures import sample_figure
+from sparse_langevin.problems.darcy.problem import DarcyProblem
 from sparse_langevin.problems.darcy.recipes import Recipe
 from sparse_langevin.problems.darcy.solver import Dirichlet, Neumann, Solution, Solver, solve
 from sparse_langevin.problems.darcy.vtk import write_vti
 from sparse_langevin.runtime.lazy import lazily
 
 if TYPE_CHECKING:
-    from sparse_langevin.problems.darcy.network import DarcyEncoderDecoder, EncoderDecoder, Surrogate
-    from sparse_langevin.problems.darcy.tensors import DarcyDataset, Normalisation
+    from sparse_langevin.problems.darcy.codec import Normalisation
+    from sparse_langevin.problems.darcy.network import DarcyEncoderDecoder, EncoderDecoder
+    from sparse_langevin.problems.darcy.tensors import DarcyDataset
 
 __all__ = [
     "KLE",
@@ -23,8 +28,10 @@ __all__ = [
     "DarcyData",
     "DarcyDataset",
     "DarcyEncoderDecoder",
+    "DarcyProblem",
     "Dirichlet",
     "EncoderDecoder",
+    "Flow",
     "Grid",
     "ImageCrops",
     "Neumann",
@@ -32,7 +39,6 @@ __all__ = [
     "Recipe",
     "Solution",
     "Solver",
-    "Surrogate",
     "e1",
     "e2",
     "energy",
@@ -45,10 +51,22 @@ __all__ = [
     "write_vti",
 ]
 
+
+def open_data(folder: Path) -> DarcyData:
+    """The data set in a folder."""
+    return DarcyData(folder)
+
+
+def from_json(body: Mapping[str, Any]) -> DarcyProblem:
+    """The problem that `DarcyProblem.as_json` described."""
+    return DarcyProblem(Grid(**body["grid"]), Flow.from_json(body))
+
+
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "network": ("DarcyEncoderDecoder", "EncoderDecoder", "Surrogate"),
-        "tensors": ("DarcyDataset", "Normalisation"),
+        "codec": ("Normalisation",),
+        "network": ("DarcyEncoderDecoder", "EncoderDecoder"),
+        "tensors": ("DarcyDataset",),
     },
 )

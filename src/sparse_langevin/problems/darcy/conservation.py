@@ -71,13 +71,16 @@ class DivergenceFree(nn.Module):
         return torch.cat([x.flatten(-2), y.flatten(-2)], -1)
 
 
-def first_order(grid: Grid, kappa: Tensor, usual_kappa: Tensor, usual_velocity: Tensor) -> Tensor:
+def first_order(
+    grid: Grid, kappa: Tensor, usual_kappa: Tensor, usual_velocity: Tensor, closed: Sequence[str] = CLOSED
+) -> Tensor:
     """Velocity (samples, edges) of fields (samples, ny, nx) that differ little from a constant, with a usual velocity.
 
-    The mixed finite element solution to first order in the difference, with the paper's sides: the permeability times
-    the usual gradient, made to conserve mass again. It needs no training but the usual velocity, such as a mean.
+    The mixed finite element solution to first order in the difference: the permeability times the usual gradient, made
+    to conserve mass again. It needs no training but the usual velocity, such as a mean. ``closed`` are the sides whose
+    flow is prescribed.
     """
-    project = DivergenceFree(grid, dtype=kappa.dtype).to(kappa.device)
+    project = DivergenceFree(grid, closed, dtype=kappa.dtype).to(kappa.device)
     excess = (kappa / usual_kappa - 1) * (grid.hx * grid.hy)
     x, y = grid.split(usual_velocity)
     x = _weighted(excess, x) @ project.over_mass_x

@@ -24,20 +24,18 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sparse_langevin.problems.darcy.channels import ImageCrops
+from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.imported import ImportedArrays
+from sparse_langevin.problems.darcy.problem import DarcyProblem
 from sparse_langevin.problems.darcy.recipes import Recipe
-from sparse_langevin.problems.darcy.solver import Solution, Solver
+from sparse_langevin.problems.darcy.solver import Solution
 from sparse_langevin.runtime.processes import each
-from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind, require_same
+from sparse_langevin.storage.artefact import MANIFEST, Artefact, require_same
 from sparse_langevin.storage.errors import DamagedError, MismatchError
-from sparse_langevin.storage.files import locked, require_new, sweep, write_atomically, write_new
+from sparse_langevin.storage.files import canonical, locked, require_new, sha256, sweep, write_atomically, write_new
+from sparse_langevin.surrogates.problem import DATA_SET, Split
 
-DATA_SET = Kind(
-    *("data set", 2, "'generate' or 'import'"),
-    "Delete the file, and run the same command again to remake it; or generate the data set again in another folder",
-    ("numpy", "scipy", "h5py", "qdldl"),
-)
 ARRAYS = ("kappa", "velocity", "pressure", "mass_residual", "redraws", "test")
 
 
@@ -101,6 +99,7 @@ class DarcyData:
         self.artefact = _of_earlier_version(self.folder) or Artefact.open(self.folder, DATA_SET, finished=True)
         self.recipe = self.artefact.body
         self.grid = Grid(**self.recipe["grid"])
+        self.problem = DarcyProblem(self.grid, Flow.from_json(self.recipe))
         self.manifest: dict[str, Any] = {
             "recipe": self.recipe,
             "versions": self.artefact.versions,
@@ -111,6 +110,25 @@ class DarcyData:
 
     def __len__(self) -> int:
         return int(self.recipe["samples"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the data by their recipe and the bytes of their files."""
+        return sha256(canonical({"recipe": self.recipe, "shards": self.artefact.files}))
+
+    def inputs(self, split: Split) -> Array:
+        """Permeability of one part."""
+        return self.array("kappa", split)
+
+    def outputs(self, split: Split) -> Array:
+        """Velocity of one part."""
+        return self.array("velocity", split)
+
+    def summary(self) -> dict[str, str]:
+        """What the data set holds, for ``info``."""
+        from sparse_langevin.problems.darcy.summary import summary
+
+        return summary(self)
 
     def verify(self) -> None:
         """Raise if a shard is missing or was changed; whatever is read is verified, too."""
@@ -153,7 +171,7 @@ class DarcyData:
 
 def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, Any]]:
     """Samples, each a pure function of the recipe and its index."""
-    fields, solver = recipe.fields(), Solver(recipe.grid, source=recipe.source)
+    fields, solver = recipe.fields(), recipe.flow.solver(recipe.grid)
     for index in indices:
         test = index >= recipe.first_test
         redraws, known = 0, None

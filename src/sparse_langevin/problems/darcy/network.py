@@ -9,10 +9,6 @@ from torch import Tensor, nn
 from sparse_langevin.problems.darcy.conservation import CLOSED, DivergenceFree, beside_edges
 from sparse_langevin.problems.darcy.grid import Grid
 from sparse_langevin.problems.darcy.layers import HalvingPool, InputConv2d
-from sparse_langevin.problems.darcy.solver import check_permeabilities
-from sparse_langevin.problems.darcy.tensors import Normalisation
-
-BATCH = 100  # fields in one call of a network: memory grows with them
 
 
 class EncoderDecoder(nn.Module):
@@ -116,50 +112,3 @@ class DarcyEncoderDecoder(EncoderDecoder):
                 f"the velocities differ in their sources or in the flow through closed sides: {apart:.1%} of their "
                 "variance is out of reach of this network; take another one, or name the closed sides in a subclass"
             )
-
-
-class Surrogate(nn.Module):
-    """A network with the normalisation of its training data: raw permeability in, raw velocity out.
-
-    Parameters
-    ----------
-    network
-        Maps normalised permeability (batch, 1, ny, nx) to normalised velocity (batch, edges).
-    grid
-        The grid of the fields.
-    normalisation
-        Kept as buffers, so that it is saved with the weights.
-    """
-
-    def __init__(self, network: nn.Module, grid: Grid, normalisation: Normalisation) -> None:
-        super().__init__()
-        self.network, self.grid = network, grid
-        for name, value in vars(normalisation).items():
-            self.register_buffer(name, value.float())
-
-    def forward(self, kappa: Tensor) -> Tensor:
-        """Normalised in, normalised out: what is trained."""
-        output: Tensor = self.network(kappa)
-        return output
-
-    @property
-    def normalisation(self) -> Normalisation:
-        """The maps between physical and normalised values."""
-        names = Normalisation.__dataclass_fields__
-        return Normalisation(**{name: self.get_buffer(name) for name in names})
-
-    @torch.no_grad()
-    def predict(self, kappa: Tensor) -> Tensor:
-        """Velocity (batch, edges) of permeability fields (batch, ny, nx), both in physical units."""
-        self.check(kappa)
-        maps = self.normalisation
-        parts = torch.split(kappa.to(maps.kappa_mean.device, torch.float32), BATCH)
-        return torch.cat([maps.decode_velocity(self(maps.encode_kappa(part))) for part in parts])
-
-    def check(self, kappa: Tensor) -> None:
-        """Raise if a field has another shape, or is not positive."""
-        if kappa.dim() != 3:
-            raise ValueError(f"kappa must have shape (fields, ny, nx), got {tuple(kappa.shape)}")
-        check_permeabilities(kappa.cpu().numpy(), self.grid)
-        if float(kappa.max()) > torch.finfo(torch.float32).max:
-            raise ValueError(f"kappa is up to {float(kappa.max()):g}, more than single precision can hold")

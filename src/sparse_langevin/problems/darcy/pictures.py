@@ -29,6 +29,31 @@ def sample_figure(kappa: ArrayLike, solution: Solution, title: str = "") -> "Fig
     return figure
 
 
+def prediction_figure(grid: Grid, kappa: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
+    """Permeability, and for both components of the velocity what is known: truth, prediction, error, deviation."""
+    from matplotlib.figure import Figure
+
+    columns = 1 + (2 if true is not None else 0) + (std is not None)
+    figure = Figure(figsize=(3.1 * columns + 3.1, 5.8))
+    figure.set_layout_engine("constrained", w_pad=0.1)  # labels of colour bars end at the edge otherwise
+    axes = figure.subplots(2, columns + 1)
+    draw_field(axes[0, 0], grid, kappa, "permeability $\\kappa$")
+    axes[1, 0].set_axis_off()
+    for row, name in enumerate("xy"):
+        answer = grid.centre_velocity(predicted)[row]
+        panels: list[tuple[Array, str, dict[str, Any]]] = [(answer, f"$u_{name}$, surrogate", {})]
+        if true is not None:
+            truth = grid.centre_velocity(true)[row]
+            limits = {"limits": (min(truth.min(), answer.min()), max(truth.max(), answer.max()))}
+            panels = [(truth, f"$u_{name}$, solver", limits), (answer, f"$u_{name}$, surrogate", limits)]
+            panels.append((answer - truth, f"error of $u_{name}$", {"scale": "symmetric"}))
+        if std is not None:
+            panels.append((grid.centre_velocity(std)[row], f"std of $u_{name}$", {}))
+        for axis, (values, label, style) in zip(axes[row, 1:], panels, strict=True):
+            draw_field(axis, grid, values, label, **style)
+    return figure
+
+
 def draw_field(
     axis: Any,
     grid: Grid,

@@ -2,16 +2,17 @@
 
 import functools
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from sparse_langevin.problems.darcy.channels import Channels, ImageCrops, read_facies
+from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Grid
 from sparse_langevin.problems.darcy.imported import ImportedArrays
 from sparse_langevin.problems.darcy.kle import KLE
+from sparse_langevin.problems.darcy.solver import SIDES
 from sparse_langevin.storage.files import sha256
 
 FILE_SETTING = {"image": "image", "arrays": "file"}  # the setting that names a file of the user's, by kind
@@ -33,9 +34,16 @@ class Recipe:
         Keywords of `KLE`, `Channels` or `ImageCrops` (with ``image``, a path, instead of facies), or ``file``, the
         path of the arrays.
     source
-        The constant source of the flow problem; the sides are the paper's.
-    seed, shard_size, test_share
-        Of the samples, of the files, and of the split.
+        The constant source of the flow problem.
+    sides
+        What holds on each side that is not the paper's: ``"pressure VALUE"`` or ``"flow VALUE"`` by ``"left"``,
+        ``"right"``, ``"bottom"``, ``"top"``; see `Flow`.
+    seed
+        Seed of the samples.
+    test_share
+        Share of the samples that is the test set.
+    shard_size
+        Samples in a file.
     """
 
     kind: Literal["kle", "channels", "image", "arrays"]
@@ -46,15 +54,15 @@ class Recipe:
     seed: int = 0
     test_share: float = 0.2
     shard_size: int = 100
+    sides: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.flow  # raises if there is no such flow  # noqa: B018
         if self.kind not in ("kle", "channels", "image", "arrays"):
             raise ValueError(f"kind must be 'kle', 'channels', 'image' or 'arrays', got {self.kind!r}")
         for name in ("samples", "shard_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
-        if not math.isfinite(self.source):
-            raise ValueError(f"source must be a finite number, got {self.source!r}")
         if not 0 <= self.test_share < 1:
             raise ValueError(f"test_share must lie in [0, 1), got {self.test_share!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
@@ -62,6 +70,14 @@ class Recipe:
         file = FILE_SETTING.get(self.kind)
         if file and file not in self.settings:
             raise ValueError(f"a data set of kind {self.kind!r} needs settings={{{file!r}: path, ...}}")
+
+    @property
+    def flow(self) -> Flow:
+        """The flow problem besides its permeability."""
+        unknown = sorted(self.sides.keys() - set(SIDES))
+        if unknown:
+            raise ValueError(f"there is no side {unknown[0]!r}: sides are {', '.join(SIDES)}")
+        return Flow(float(self.source), **self.sides)
 
     @property
     def shards(self) -> int:
@@ -76,6 +92,8 @@ class Recipe:
     def as_json(self) -> dict[str, Any]:
         """The recipe as JSON; a file of the user's counts by its contents, not by where it lies."""
         data = asdict(self) | {"settings": dict(self.settings)}
+        del data["sides"]
+        data |= self.flow.as_json()
         if name := FILE_SETTING.get(self.kind):
             path = Path(self.settings[name])
             if not path.is_file():

@@ -1,12 +1,11 @@
 """What a data set holds, in a few lines of text."""
 
-from typing import Literal
-
 import numpy as np
 from scipy.linalg import eigh
 
 from sparse_langevin.problems.darcy.datasets import DarcyData
-from sparse_langevin.problems.darcy.errors import e1, e2
+from sparse_langevin.problems.darcy.errors import e1
+from sparse_langevin.surrogates.evaluation import baselines
 
 
 def summary(data: DarcyData) -> dict[str, str]:
@@ -19,7 +18,7 @@ def summary(data: DarcyData) -> dict[str, str]:
         "kind": recipe["kind"],
         "settings": settings or "defaults",
         "grid": f"{grid.nx} by {grid.ny} cells on [0, {grid.lx:g}] x [0, {grid.ly:g}], {grid.edges} edges",
-        "source": f"{recipe['source']:g}",
+        "flow": data.problem.flow.describe(),
         "samples": f"{len(data)}: {int((~test).sum())} to train, {int(test.sum())} to test",
         "seed": str(recipe["seed"]),
         "permeability": f"{kappa.min():.4g} to {kappa.max():.4g}, mean {kappa.mean():.4g}",
@@ -29,30 +28,10 @@ def summary(data: DarcyData) -> dict[str, str]:
         "made with": ", ".join(f"{name} {number}" for name, number in data.manifest["versions"].items()),
     }
     if 0 < test.sum() < len(test):
-        first, second = mean_predictor_errors(data)
-        lines["mean predictor"] = f"e1 {100 * first:.2f} %, e2 {100 * second:.2f} % on the test set"
-        first, second = first_order_errors(data)
-        lines["first order"] = f"e1 {100 * first:.2f} %, e2 {100 * second:.2f} % on the test set"
+        for rival in baselines(data):
+            first, second = (100 * rival.errors[name] for name in ("e1", "e2"))
+            lines[rival.name] = f"e1 {first:.2f} %, e2 {second:.2f} % on the test set"
     return lines
-
-
-def mean_predictor_errors(data: DarcyData, split: Literal["train", "test"] = "test") -> tuple[float, float]:
-    """Mean e1 and e2 of always answering the training mean: what any surrogate has to beat."""
-    mean = data.array("velocity", "train").mean(0)
-    true, kappa = data.array("velocity", split), data.array("kappa", split)
-    return float(np.mean(e1(data.grid, mean, true))), float(np.mean(e2(data.grid, mean, true, kappa)))
-
-
-def first_order_errors(data: DarcyData, split: Literal["train", "test"] = "test") -> tuple[float, float]:
-    """Mean e1 and e2 of `conservation.first_order` around the training mean: how far a surrogate is from linear."""
-    import torch  # slow to load
-
-    from sparse_langevin.problems.darcy.conservation import first_order
-
-    usual = [torch.from_numpy(data.array(name, "train")).mean(0) for name in ("kappa", "velocity")]
-    true, kappa = data.array("velocity", split), data.array("kappa", split)
-    predicted = first_order(data.grid, torch.from_numpy(kappa), usual[0].mean(), usual[1]).numpy()
-    return float(np.mean(e1(data.grid, predicted, true))), float(np.mean(e2(data.grid, predicted, true, kappa)))
 
 
 def linear_code_error(data: DarcyData, size: int) -> float:

@@ -30,7 +30,8 @@ class Likelihood(Protocol):
     """What the sampler needs of a likelihood.
 
     One that learns its noise level also has ``next_sigma(residuals, weights, rss, linear, quadratic)``, see
-    `GaussianLikelihood`, and gives ``rss`` in its evaluations.
+    `GaussianLikelihood`, and gives ``rss`` in its evaluations. One whose observations are the model's output plus noise
+    of deviation sigma says so with ``additive_noise = True``; predictions then include that noise.
     """
 
     @property

@@ -7,7 +7,7 @@ Sigma is the positive root of A s^2 - B s - C = 0 (see `mixture.sigma_root`), wi
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,8 @@ class GaussianLikelihood:
     lambda_
         The variance that this prior expects.
     """
+
+    additive_noise: ClassVar = True
 
     sigma: float = 1.0
     learn: bool = True

@@ -8,30 +8,30 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin.posterior import PosteriorBank
-from sparse_langevin.problems.darcy.datasets import DarcyData
-from sparse_langevin.problems.darcy.errors import e1, e2
-from sparse_langevin.problems.darcy.network import BATCH, Surrogate
-from sparse_langevin.problems.darcy.tensors import Normalisation
+from sparse_langevin.sampling.algorithms import ALGORITHMS
 from sparse_langevin.sampling.batches import Batches
 from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.sampling.flat import choose_sparse
 from sparse_langevin.sampling.likelihoods import GaussianLikelihood
-from sparse_langevin.sampling.metrics import Identity, RMSprop
 from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.sampling.pruning import Pruning
 from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.sampling.schedules import Cosine, Schedule, Switch
 from sparse_langevin.sampling.training import CLOCKS, fit
 from sparse_langevin.surrogates.adam import Adam
-from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun, empty_surrogate, find_device
-from sparse_langevin.surrogates.settings import Settings, blaming
+from sparse_langevin.surrogates.networks import blaming
+from sparse_langevin.surrogates.problem import Array, DataSet
+from sparse_langevin.surrogates.ranges import range_of
+from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun
+from sparse_langevin.surrogates.settings import Settings
+from sparse_langevin.surrogates.surrogate import Surrogate, empty_surrogate, find_device, outputs_of
 
 CURVE_POINTS = 50  # evaluations in a run, at most one an epoch
 
 
 def train(
     settings: Settings,
-    data: DarcyData,
+    data: DataSet,
     run: str | Path,
     *,
     device: str | torch.device | None = None,
@@ -45,7 +45,7 @@ def train(
     Parameters
     ----------
     settings
-        Method, sparsity, seed, length, ...
+        Method, sparsity, seed, length, ... A network that they name is imported.
     data
         A finished data set; its training part is used, its test part only watched.
     run
@@ -55,8 +55,12 @@ def train(
         rounding.
     save_every
         Epochs between checkpoints.
-    progress, profile, tensorboard
-        As in `fit`: a bar, a dictionary to fill with where the time went, event files beside the history.
+    progress
+        Show a progress bar; by default only on a terminal.
+    profile
+        A dictionary to fill with the seconds that each part of the work took.
+    tensorboard
+        Also write the history for TensorBoard.
     """
     place = SurrogateRun.at(run, settings, data)
     if place.finished:
@@ -81,7 +85,8 @@ def train(
             timed=True,
             tensorboard=tensorboard,
         )
-    place.finish(parts.surrogate, _result(chain, parts.surrogate, settings, place))
+    result = _result(chain, parts.surrogate, settings, place)
+    place.finish(parts.surrogate, result | {"input_range": parts.task.range})
     return place
 
 
@@ -94,34 +99,35 @@ class Parts(NamedTuple):
     chain: Sampler | Adam
 
 
-def assemble(settings: Settings, data: DarcyData, device: str | torch.device | None = None) -> Parts:
+def assemble(settings: Settings, data: DataSet, device: str | torch.device | None = None) -> Parts:
     """Make everything that a run needs, and complain of what does not fit, before anything is written."""
     place = find_device(device)
-    task = _Task(settings, data, place)
-    surrogate = empty_surrogate(settings, data.grid).to(place)
-    for name, value in vars(task.normalisation).items():
-        surrogate.get_buffer(name).copy_(value)
-    fields = task.training[0][:2]
-    with blaming(f"{settings.network}, given fields of shape {tuple(fields.shape)},"), evaluating(surrogate):
+    surrogate = empty_surrogate(settings, data.problem, trust=True)
+    task = _Task(settings, data, surrogate, place)
+    surrogate.to(place)
+    examples, name = task.training[0][:2], settings.network or data.problem.default_network
+    with blaming(f"{name}, given inputs of shape {tuple(examples.shape)},"), evaluating(surrogate):
         if check := getattr(surrogate.network, "check_targets", None):  # it may refuse data that it cannot answer
             check(task.training[1])
-        output = surrogate(fields)
-    shape, wanted = tuple(getattr(output, "shape", ())), (len(fields), data.grid.edges)
+        output = surrogate(examples)
+    shape, wanted = tuple(getattr(output, "shape", ())), (len(examples), outputs_of(data.problem))
     if shape != wanted:
         what = f"outputs of shape {shape}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
         raise ValueError(
-            f"{settings.network} gives {what} for {len(fields)} fields: it must be a tensor of shape {wanted}, a "
-            "velocity on each edge"
+            f"{name} gives {what} for {len(examples)} examples: it must be a tensor of shape {wanted}, one number for "
+            f"each output of {data.problem.title}"
         )
     batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.chain_seed)
     steps = settings.epochs * len(batches)
-    chain = make_chain(settings, surrogate, rows=len(task.training[0]), outputs=data.grid.edges, steps=steps)
+    chain = make_chain(settings, surrogate, rows=len(task.training[0]), outputs=wanted[1], steps=steps)
     return Parts(task, surrogate, batches, chain)
 
 
 def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int, steps: int) -> Sampler | Adam:
     """The sampler, or the optimiser, that the settings describe, for so many examples and responses of each."""
-    first = settings.step_size if settings.relative else settings.step_size / (rows * outputs)
+    # Without a preconditioner a step acts on the gradient of the mean over examples and outputs.
+    first = settings.step_size if settings.algorithm.preconditioned else settings.step_size / (rows * outputs)
+    cycle = steps // settings.cycles
     annealed = max(1, round(settings.burn_in * steps)) if settings.bayesian and settings.cycles == 1 else steps
     size = Cosine(
         first,
@@ -132,24 +138,22 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
     )
     tau: float | Schedule = settings.tau
     if settings.noise_from:
-        cycle = steps // settings.cycles
         tau = Switch(math.inf, settings.tau, round(settings.noise_from * cycle), cycle, settings.cycles)
     pruning = None
     if settings.sparsity:
         pruning = Pruning(settings.sparsity, end=max(1, round(settings.prune_end * steps / settings.cycles)))
     sparse = sparse_layers(model)
-    if settings.method == "adam":
+    if not settings.bayesian:
         if pruning is not None and not choose_sparse(model, sparse):
             raise ValueError("pruning needs sparse layers, but the network has none: leave out the sparsity")
         return Adam(model, step_size=size, sparse=sparse, pruning=pruning)
     dense = GaussianPrior(settings.sigma0)
-    return Sampler(
+    return ALGORITHMS[settings.method](
         model,
         GaussianLikelihood(),
         num_data=rows,
         step_size=size,
-        preconditioner=RMSprop() if settings.method.startswith("p") else Identity(),
-        prior=_spike_and_slab(settings, model, sparse) if settings.method.endswith("-sa") else dense,
+        prior=_spike_and_slab(settings, model, sparse) if settings.algorithm.selects else dense,
         dense_prior=dense,
         tau=tau,
         seed=settings.seed,
@@ -186,40 +190,48 @@ def sparse_layers(model: nn.Module) -> list[str] | None:
 class _Task:
     """The data of a run: normalised training tensors, and what is watched while it runs."""
 
-    def __init__(self, settings: Settings, data: DarcyData, device: torch.device) -> None:
-        kappa, velocity = (torch.from_numpy(data.array(name, "train")) for name in ("kappa", "velocity"))
-        held = settings.held(len(kappa))
-        if len(kappa) - held < 1:
-            raise ValueError(f"{data.folder} has {len(kappa)} training samples, and none are left to train on")
+    def __init__(self, settings: Settings, data: DataSet, surrogate: Surrogate, device: torch.device) -> None:
+        inputs, outputs = data.inputs("train"), data.outputs("train")
+        held = settings.held(len(inputs))
+        if len(inputs) - held < 1:
+            raise ValueError(f"{data.folder} has {len(inputs)} training samples, and none are left to train on")
         if settings.validation and not held:
             raise ValueError(
-                f"validation = {settings.validation!r} of {len(kappa)} training samples is none: set more of them apart"
+                f"validation = {settings.validation!r} of {len(inputs)} training samples is none: set more of them "
+                "apart"
             )
-        self.grid, self.device = data.grid, device
-        self.normalisation = maps = Normalisation.of(kappa[held:], velocity[held:])
-        if not all(value.float().isfinite().all() for value in vars(maps).values()):
-            raise ValueError(
-                f"{data.folder} has numbers that single precision cannot hold, kappa up to {float(kappa.max()):g} and "
-                f"velocities up to {float(velocity.abs().max()):g}: choose other units"
-            )
-        encoded = maps.encode_kappa(kappa[held:]), maps.encode_velocity(velocity[held:])
-        self.training = tuple(part.to(device, torch.float32) for part in encoded)
-        if not held:
-            kappa, velocity = (torch.from_numpy(data.array(name, "test")) for name in ("kappa", "velocity"))
-        else:
-            kappa, velocity = kappa[:held], velocity[:held]
-        self.kappa, self.velocity = kappa, velocity
+        self.problem = data.problem
+        self.problem.check(inputs)
+        self.training = _encoded(surrogate, inputs[held:], outputs[held:], data, device)
+        self.range = range_of(inputs[held:])
+        watched = (inputs[:held], outputs[:held]) if held else (data.inputs("test"), data.outputs("test"))
+        self.inputs, self.outputs = watched
 
     def watch(self, model: nn.Module) -> dict[str, float]:
-        """Errors in percent on the part that is set apart, or on the test part."""
-        if not len(self.kappa):
+        """Errors, as they are shown, on the part that is set apart, or on the test part."""
+        if not len(self.inputs):
             return {}
         assert isinstance(model, Surrogate)
-        inputs = self.normalisation.encode_kappa(self.kappa).float()
-        parts = [model(part.to(self.device)).cpu() for part in torch.split(inputs, BATCH)]
-        predicted: Tensor = self.normalisation.decode_velocity(torch.cat(parts))
-        first, second = e1(self.grid, predicted, self.velocity), e2(self.grid, predicted, self.velocity, self.kappa)
-        return {"e1": 100 * float(first.mean()), "e2": 100 * float(second.mean())}
+        found = self.problem.errors(model.predict(self.inputs).double().numpy(), self.outputs, self.inputs)
+        shown = [m for m in self.problem.measures if m.factor != 1.0] or self.problem.measures[:1]
+        return {m.name: m.factor * float(found[m.name].mean()) for m in shown}
+
+
+def _encoded(
+    surrogate: Surrogate, inputs: Array, outputs: Array, data: DataSet, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Fit the codec, and encode what is trained on."""
+    x, y = torch.from_numpy(inputs), torch.from_numpy(outputs)
+    codec = surrogate.codec
+    codec.fit(x, y)
+    encoded = codec.encode(x).to(device, torch.float32), codec.encode_outputs(y, x).to(device, torch.float32)
+    buffers = [buffer.float() for buffer in codec.buffers()]
+    if not all(bool(part.isfinite().all()) for part in (*encoded, *buffers)):
+        raise ValueError(
+            f"{data.folder} has numbers that single precision cannot hold, inputs up to {abs(inputs).max():g} and "
+            f"outputs up to {abs(outputs).max():g}: choose other units"
+        )
+    return encoded[0], encoded[1].flatten(1)
 
 
 def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank | None:
@@ -235,16 +247,16 @@ def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank 
 
 def _result(chain: Sampler | Adam, surrogate: Surrogate, settings: Settings, place: SurrogateRun) -> dict[str, object]:
     """Counts and costs of a finished run."""
-    blocks = [block for block in chain.flat.blocks if block.sparse]
+    blocks = chain.flat.sparse_blocks
     sparse = {b.name: (b.size, b.size - int(chain.flat.vector[b.span].count_nonzero())) for b in blocks}
     inclusion = {}
-    if isinstance(chain, Sampler) and chain.delta:
+    if isinstance(chain, Sampler):
         bins = torch.linspace(0, 1, 21)
         inclusion = {
             n: torch.histogram(r.flatten().float().cpu(), bins)[0].int().tolist() for n, r in chain.inclusion().items()
         }
     return {
-        "log_input": bool(surrogate.normalisation.kappa_log),
+        "remarks": surrogate.codec.remarks(),
         "parameters": chain.flat.size,
         "sparse_parameters": sum(size for size, _ in sparse.values()),
         "zeros": sum(zeros for _, zeros in sparse.values()),

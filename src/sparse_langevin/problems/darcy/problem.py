@@ -1,0 +1,157 @@
+"""Darcy flow as a problem for surrogates: permeability of the cells in, velocity on the edges out."""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sparse_langevin.problems.darcy.errors import e1, e2, mass_residual
+from sparse_langevin.problems.darcy.flow import Flow
+from sparse_langevin.problems.darcy.grid import Array, Grid
+from sparse_langevin.problems.darcy.imported import read_arrays
+from sparse_langevin.problems.darcy.solver import check_permeabilities
+from sparse_langevin.problems.darcy.vtk import write_vti
+from sparse_langevin.surrogates.problem import Baseline, DataSet, Errors, Measure, Split
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import nn
+
+    from sparse_langevin.problems.darcy.codec import Normalisation
+
+MEAN = "the answer of the training data's mean velocity to everything"
+FIRST = "the flow problem to first order around the training mean, which needs no network"
+
+
+@dataclass(frozen=True)
+class DarcyProblem:
+    """Flow through random permeability on one grid, with one source and one set of sides."""
+
+    grid: Grid
+    flow: Flow = field(default_factory=Flow)
+
+    name: ClassVar[str] = "darcy"
+    title: ClassVar[str] = "Darcy flow"
+    output_name: ClassVar[str] = "velocity"
+    default_network: ClassVar[str] = "encoder-decoder"
+    measures: ClassVar = (
+        Measure("e1", "e1 %", "the relative L2 error of the velocity", 100.0),
+        Measure("e2", "e2 %", "the same, weighted by 1/kappa", 100.0),
+        Measure("mass_residual", "mass residual", "the largest |div u - f| over the cells"),
+    )
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Cells in y and x."""
+        return self.grid.shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Edges."""
+        return (self.grid.edges,)
+
+    @property
+    def networks(self) -> "Mapping[str, Callable[..., nn.Module]]":
+        """The paper's network, and one with the physics built in."""
+        from sparse_langevin.problems.darcy.network import DarcyEncoderDecoder, EncoderDecoder
+
+        conserving = functools.partial(DarcyEncoderDecoder, closed=self.flow.closed)
+        return {"encoder-decoder": EncoderDecoder, "darcy-encoder-decoder": conserving}
+
+    def build(self, network: "Callable[..., nn.Module]", options: Mapping[str, Any]) -> "nn.Module":
+        """Networks are called with the grid."""
+        return network(self.grid, **options)
+
+    def as_json(self) -> dict[str, Any]:
+        """Grid and flow."""
+        return {"problem": self.name, "grid": vars(self.grid)} | self.flow.as_json()
+
+    def codec(self) -> "Normalisation":
+        """The normalisation of permeability and velocity."""
+        from sparse_langevin.problems.darcy.codec import Normalisation
+
+        return Normalisation(self.grid)
+
+    def check(self, inputs: Array) -> None:
+        """Positive, finite fields on the grid, which single precision can hold."""
+        if inputs.ndim != 3:
+            raise ValueError(f"kappa must have shape (fields, ny, nx), got {inputs.shape}")
+        check_permeabilities(inputs, self.grid)
+        if inputs.size and inputs.max() > np.finfo(np.float32).max:
+            raise ValueError(f"kappa is up to {inputs.max():g}, more than single precision can hold")
+
+    def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
+        """The measures of each field."""
+        return {
+            "e1": e1(self.grid, predicted, true),
+            "e2": e2(self.grid, predicted, true, inputs),
+            "mass_residual": mass_residual(self.grid, predicted, self.flow.source),
+        }
+
+    def baselines(self, data: DataSet, split: Split) -> list[Baseline]:
+        """The mean predictor and the solution to first order."""
+        import torch
+
+        from sparse_langevin.problems.darcy.conservation import first_order
+
+        kappa, true = data.inputs(split), data.outputs(split)
+        usual_kappa, usual = data.inputs("train").mean(), data.outputs("train").mean(0)
+        fields, mean, usual_velocity = (torch.from_numpy(np.asarray(a)) for a in (kappa, usual_kappa, usual))
+        linear = first_order(self.grid, fields, mean, usual_velocity, self.flow.closed)
+        rivals = (("training mean", MEAN, np.broadcast_to(usual, true.shape)), ("first order", FIRST, linear.numpy()))
+        return [
+            Baseline(name, text, {m: float(np.mean(e)) for m, e in self.errors(predicted, true, kappa).items()})
+            for name, text, predicted in rivals
+        ]
+
+    def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
+        """True, predicted, error and, if there is one, standard deviation, for both components of a velocity."""
+        from sparse_langevin.problems.darcy.pictures import prediction_figure
+
+        return prediction_figure(self.grid, inputs, true, predicted, std)
+
+    def note(self, data: DataSet) -> str:
+        """Where fields overlap, errors are too good."""
+        recipe = getattr(data, "recipe", {})
+        overlap = recipe.get("kind") == "image" and recipe["settings"].get("split", "random") == "random"
+        return "Test fields are cut at random from the same image as the training fields: they overlap." * overlap
+
+    def read_inputs(self, path: Path) -> Array:
+        """Permeabilities from .npy, .npz or HDF5."""
+        return read_arrays(path)["kappa"]
+
+    def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
+        """The pressure that belongs to predicted velocities."""
+        return {"pressure": np.stack([recovered_pressure(self, k, u) for k, u in zip(inputs, outputs, strict=True)])}
+
+    def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
+        """Permeability, and velocities at the cells' centres, for ParaView."""
+        cells: dict[str, Any] = {"permeability": inputs}
+        for name, values in outputs.items():
+            on_edges = values.shape == self.output_shape
+            cells[name] = np.stack(self.grid.centre_velocity(values)) if on_edges else values
+        write_vti(path, self.grid, cells, overwrite=overwrite)
+
+
+def recovered_pressure(problem: DarcyProblem, kappa: Array, velocity: Array) -> Array:
+    """The pressure that fits a velocity best in Darcy's law, see `pressure`; exact for exact velocities."""
+    return _pressure_solver(problem)(kappa, velocity)
+
+
+@functools.lru_cache(maxsize=4)
+def _pressure_solver(problem: DarcyProblem) -> Callable[[Array, Array], Array]:
+    from scipy.sparse.linalg import factorized
+
+    from sparse_langevin.problems.darcy.pressure import system
+
+    matrix, right_side = system(problem.grid, problem.flow)
+    solve = factorized((matrix @ matrix.T).tocsc())
+
+    def recover(kappa: Array, velocity: Array) -> Array:
+        pressure: Array = solve(matrix @ right_side(kappa, velocity)).reshape(problem.grid.shape)
+        return pressure
+
+    return recover

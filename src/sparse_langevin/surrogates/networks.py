@@ -1,0 +1,71 @@
+"""Networks by name: those of the problem, or ``module:Class`` of anybody's.
+
+Code outside this package is imported only for a caller who named it or said that it may be trusted, never because a
+file in somebody's folder names it.
+"""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from sparse_langevin.surrogates.problem import Problem
+
+OURS = "sparse_langevin."
+
+
+@contextmanager
+def blaming(who: str) -> Iterator[None]:
+    """Errors of a user's network in one line; a ValueError speaks for itself."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{who} failed: {type(error).__name__}: {error}") from error
+
+
+def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, trust: bool = False) -> nn.Module:
+    """The network of that name for a problem; an empty name takes the problem's default.
+
+    Parameters
+    ----------
+    name
+        One of the problem's networks, or ``module:Class``.
+    problem
+        What it is for.
+    options
+        Keyword arguments of the class.
+    trust
+        Whether a module outside this package may be imported.
+    """
+    name = name or problem.default_network
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        if name not in problem.networks:
+            raise ValueError(
+                f"{problem.title} has no network {name!r}: choose one of {', '.join(problem.networks)}, or name your "
+                "own as module:Class"
+            )
+        make = problem.networks[name]
+    elif not module or not attribute:
+        raise ValueError(f"a network of your own is named module:Class, got {name!r}")
+    elif not trust and not module.startswith(OURS):
+        raise ValueError(
+            f"the network {name!r} is code outside sparse-langevin, and would be run: if you trust it, name it "
+            f"yourself with --network {name}, or pass trust=True"
+        )
+    else:
+        try:
+            make = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(
+                f"there is no network {name!r} among the installed packages or in the working directory: {error}"
+            ) from error
+    with blaming(f"{name}, made for {problem.title} with options {dict(options)},"):
+        made = problem.build(make, options)
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"{name} gave {type(made).__name__}, not a torch.nn.Module")
+    return made
