@@ -1,0 +1,201 @@
+r"""Anybody's simulator as a problem: what it takes and gives, how wrong an answer is, and how it looks.
+
+With s_c the root mean square of component c (a channel, or an entry of a vector) of the training outputs, d_c its
+deviation from the training mean and P the number of points of a component, the errors of an answer y to t are
+
+    relative_l2 = sqrt(sum_c |y_c - t_c|^2 / s_c^2) / sqrt(sum_c |t_c|^2 / s_c^2),
+    rmse        = sqrt(mean_c |y_c - t_c|^2 / (P d_c^2)).
+
+For a field with one channel the first is |y - t| / |t|; otherwise units do not matter. Outputs t smaller than 1 % of
+the training outputs' root mean square are measured by that instead of by their own size. The mean over examples of
+rmse squared is 1 - R2, the share of the training outputs' variance that is not explained; the training mean has 1.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from sparse_langevin.problems.arrays import baselines, networks, pictures, vtk
+from sparse_langevin.problems.arrays.codec import ArraysCodec
+from sparse_langevin.problems.arrays.layouts import Variable, seen_shape
+from sparse_langevin.problems.arrays.sources import Source
+from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Errors, Measure, Split
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SMALL = 0.01  # of the training outputs' root mean square
+RELATIVE = Measure(
+    "relative_l2",
+    "relative L2 error %",
+    "the error of an answer by the size of the true one, each component in units of its root mean square; where the "
+    "true one is smaller than 1 % of the training outputs' root mean square, by that",
+    100.0,
+)
+RMSE = Measure(
+    "rmse",
+    "RMSE / std",
+    "the root mean square error in units of each component's standard deviation in the training part; the mean of its "
+    "square over the examples is 1 - R2",
+)
+
+
+class ArraysProblem:
+    """The map from a simulator's inputs to its outputs.
+
+    Parameters
+    ----------
+    input, output
+        What they are.
+    low
+        Whether the outputs of a cheaper simulator stand behind the inputs.
+    logs
+        Components of the inputs whose logarithm is taken; none unless given.
+    rms, std
+        Of the components of the training outputs, see above; 1 unless given.
+    title
+        For people.
+    """
+
+    def __init__(
+        self,
+        input: Variable,
+        output: Variable,
+        *,
+        low: bool = False,
+        logs: tuple[bool, ...] = (),
+        rms: tuple[float, ...] = (),
+        std: tuple[float, ...] = (),
+        title: str = "Surrogate of a simulator",
+    ) -> None:
+        self.name, self.title, self.input, self.output, self.low = "arrays", title, input, output, low
+        self.logs = logs or (False,) * input.components
+        self.rms, self.std = (values or (1.0,) * output.components for values in (rms, std))
+        self.input_shape = (input.size + output.size,) if low else input.shape
+        self.output_shape = output.shape
+        self.seen_shape = seen_shape(input, output, low)
+        self.measures = (RELATIVE, RMSE)
+        self.networks: Mapping[str, Callable[..., nn.Module]] = networks.NETWORKS
+        self.default_network = networks.default_network(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` needs."""
+        described = {"input": self.input.as_json(), "output": self.output.as_json(), "low": self.low}
+        scales = {"logs": list(self.logs), "rms": list(self.rms), "std": list(self.std)}
+        return {"problem": self.name, "title": self.title} | described | scales
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "ArraysProblem":
+        """The problem that `as_json` described."""
+        x, y = (Variable.from_json(body[name]) for name in ("input", "output"))
+        logs, rms, std = (tuple(body[name]) for name in ("logs", "rms", "std"))
+        return cls(x, y, low=body["low"], logs=logs, rms=rms, std=std, title=body["title"])
+
+    def codec(self) -> ArraysCodec:
+        """A codec, to be fitted or filled from a file."""
+        return ArraysCodec(self)
+
+    def check(self, inputs: Array) -> None:
+        """Raise if these cannot be inputs: another shape, not finite, or not positive where logarithms are taken."""
+        if inputs.shape[1:] != self.input_shape:
+            hint = f", {self.input.size} inputs with {self.output.size} low-fidelity outputs behind them"
+            raise ValueError(
+                f"inputs must have shape (n, {', '.join(map(str, self.input_shape))}){hint * self.low}, got "
+                f"{inputs.shape}"
+            )
+        flat = inputs.reshape(len(inputs), -1)
+        bad = ~np.isfinite(flat)
+        if any(self.logs):
+            positive = np.repeat(self.logs, self.input.points)
+            bad[:, : self.input.size] |= positive & (flat[:, : self.input.size] <= 0)
+        if bad.any():
+            example, place = (int(i) for i in np.argwhere(bad)[0])
+            index = tuple(int(i) for i in np.unravel_index(place, self.input_shape))
+            value = flat[example, place]
+            wanted = "positive, as in all of the data: its logarithm is taken" if np.isfinite(value) else "finite"
+            raise ValueError(f"example {example}: the input at index {index} is {value:g}, it must be {wanted}")
+
+    def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
+        """Errors of predicted outputs."""
+        y, t = self.output.parts(predicted), self.output.parts(true)
+        rms, std = np.array(self.rms), np.array(self.std)
+        rms = np.where(rms > 0, rms, rms.max() or 1.0)
+        std = np.where(std > 1e-12 * rms, std, rms)  # what does not vary has no deviation: by its size
+        apart, size = np.square(y - t).sum(2), np.sqrt((np.square(t).sum(2) / rms**2).sum(1))
+        usual = np.sqrt(self.output.size)
+        relative = np.sqrt((apart / rms**2).sum(1)) / np.where(size > SMALL * usual, size, usual)
+        return {"relative_l2": relative, "rmse": np.sqrt((apart / (self.output.points * std**2)).mean(1))}
+
+    def r2(self, predicted: Array, true: Array) -> dict[str, float]:
+        """The share of its variance over examples that is explained, for each component of the outputs.
+
+        The variance is around the mean of ``true``, point by point; a component that does not vary is left out.
+        """
+        y, t = self.output.parts(predicted), self.output.parts(true)
+        apart, spread = np.square(y - t).sum((0, 2)), np.square(t - t.mean(0)).sum((0, 2))
+        varies = spread > 1e-24 * np.square(t).sum((0, 2))
+        names = [self.output.name(i, "output") for i in range(self.output.components)]
+        return {names[i]: float(1 - apart[i] / spread[i]) for i in np.flatnonzero(varies)}
+
+    def baselines(self, data: DataSet, split: Split) -> list[Baseline]:
+        """Training mean, ridge regression, and the low fidelity if there is one."""
+        return baselines.judge(self, data, split)
+
+    def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
+        """Maps, curves or points of one example, by the layout of the outputs."""
+        return pictures.example_figure(self, inputs, true, predicted, std)
+
+    def note(self, data: DataSet) -> str:
+        """How many examples there are, and of what."""
+        trained, tested = (len(data.inputs(part)) for part in ("train", "test"))
+        low = " A cheaper simulator's outputs are seen by the network, which learns the difference." * self.low
+        return f"{trained} examples to train and {tested} to test; inputs: {self.input}; outputs: {self.output}.{low}"
+
+    def read_inputs(self, path: Path) -> Array:
+        """Inputs to predict from, out of .npy, .npz or HDF5; with a low fidelity, both are in one file."""
+        found = self._examples(Source.of(path, "inputs").read(), self.input, path)
+        if self.low and found.shape[1:] != self.input_shape:
+            low = self._examples(Source.of(path, "low").read(), self.output, path)
+            if len(low) != len(found):
+                raise ValueError(f"{path} has {len(found)} inputs and {len(low)} low-fidelity outputs")
+            found = np.concatenate([part.reshape(len(part), -1) for part in (found, low)], axis=1)
+        self.check(found)
+        return found
+
+    def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
+        """Nothing follows from the outputs of an unknown simulator."""
+        return {}
+
+    def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
+        """Write fields over a rectangle or a box as VTK image data, with the inputs if they have the same grid."""
+        if len(self.output.grid) < 2:
+            raise ValueError(f"VTK image data need fields in two or three directions, the outputs are {self.output}")
+        given = {name: (self.output, values) for name, values in outputs.items()}
+        if self.input.grid == self.output.grid:
+            given |= {"input": (self.input, np.ravel(inputs)[: self.input.size])}
+        fields = {
+            f"{name} {variable.name(i, '').strip()}".strip(): channel
+            for name, (variable, values) in given.items()
+            for i, channel in enumerate(variable.channels(values))
+        }
+        vtk.write_vti(path, self.output.grid, fields, overwrite=overwrite)
+
+    def _examples(self, array: Array, variable: Variable, path: Path) -> Array:
+        """An array with the examples in front; a single example may come without."""
+        if array.shape == variable.shape and array.shape[1:] != variable.shape:
+            return array[None]
+        if variable.shape == (1,) and array.ndim == 1:
+            return array[:, None]
+        flat = self.low and array.shape[1:] == self.input_shape
+        if array.shape[1:] != variable.shape and not flat:
+            wanted = ", ".join(map(str, variable.shape))
+            raise ValueError(f"{path} must hold an array of shape (n, {wanted}), got {array.shape}")
+        return array
+
+
+def from_json(body: Mapping[str, Any]) -> ArraysProblem:
+    """The problem that ``ArraysProblem.as_json`` described."""
+    return ArraysProblem.from_json(body)

@@ -1,0 +1,166 @@
+"""Arrays that users bring: in memory, in .npy, .npz and HDF5 files, or in a folder of such files, read in pieces.
+
+``FILE:name`` names one variable of an .npz or HDF5 file. Files of a folder are taken in the order of their names, one
+after the other along the samples. Nothing is unpickled.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from sparse_langevin.storage.files import canonical, sha256, sha256_of_file
+
+SUFFIXES = (".npy", ".npz", ".h5", ".hdf5")
+USUAL = {"inputs": ("inputs", "x"), "outputs": ("outputs", "y"), "low": ("low",)}  # names of variables
+PIECE = 1 << 24  # bytes that are read and looked at together
+Given = str | Path | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """An array (samples, ...) that may lie in several files.
+
+    Parameters
+    ----------
+    label
+        What it is: a key of `USUAL`.
+    parts
+        Files with the variable that was asked for, or arrays.
+    """
+
+    label: str
+    parts: tuple[tuple[Path, str] | NDArray[Any], ...]
+
+    @classmethod
+    def of(cls, given: Given, label: str) -> "Source":
+        """What a user has named."""
+        if isinstance(given, np.ndarray):
+            return cls(label, (given,))
+        path, variable = _split(str(given))
+        if not path.exists():
+            raise ValueError(f"{label}: there is no file or folder {path}")
+        files = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES) if path.is_dir() else [path]
+        if not files:
+            raise ValueError(f"{label}: the folder {path} has no files that end in {', '.join(SUFFIXES)}")
+        return cls(label, tuple((file, variable) for file in files))
+
+    def describe(self) -> dict[str, Any]:
+        """Names and SHA-256, which tell whether it is the same source."""
+        found = []
+        for part in self.parts:
+            if isinstance(part, np.ndarray):
+                head = f"{part.dtype.str}{part.shape}".encode()
+                found.append(("array", hashlib.sha256(head + np.ascontiguousarray(part).tobytes()).hexdigest()))
+            else:
+                path, variable = part
+                found.append((f"{path.name}:{variable}" if variable else path.name, sha256_of_file(path)))
+        if len(found) == 1:
+            return {"name": found[0][0], "sha256": found[0][1]}
+        return {"name": f"{len(found)} files", "sha256": sha256(canonical(found))}
+
+    def shape(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape with all samples, and a type that holds the numbers: single precision stays what it is."""
+        shapes, types = [], []
+        for index, part in enumerate(self.parts):
+            for array in self._open(index):
+                if array.dtype.kind not in "fiu":
+                    hint = ": make channels of the real and imaginary parts" if array.dtype.kind == "c" else ""
+                    raise ValueError(f"{self._where(part)} must hold real numbers, got {array.dtype}{hint}")
+                if array.ndim < 1:
+                    raise ValueError(f"{self._where(part)} is a single number: an array has its samples in front")
+                shapes.append(tuple(array.shape))
+                types.append(np.dtype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64))
+            if shapes[-1][1:] != shapes[0][1:]:
+                raise ValueError(f"{self._where(part)} has shape {shapes[-1]}, the files before it {shapes[0]}")
+        return (sum(shape[0] for shape in shapes), *shapes[0][1:]), max(types)
+
+    def pieces(self, samples: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        """The first samples, some at a time; raise with the place of the first number that is not finite."""
+        done = 0
+        for index in range(len(self.parts)):
+            for array in self._open(index):
+                row = max(1, dtype.itemsize * int(np.prod(array.shape[1:])))
+                step = max(1, PIECE // row)
+                for start in range(0, min(len(array), samples - done), step):
+                    with np.errstate(over="ignore"):
+                        piece = np.ascontiguousarray(array[start : min(start + step, samples - done)], dtype=dtype)
+                    self._require_finite(piece, done + start)
+                    yield piece
+                done += min(len(array), samples - done)
+
+    def read(self) -> NDArray[np.float64]:
+        """All of it."""
+        (samples, *shape), _ = self.shape()
+        pieces = list(self.pieces(samples, np.dtype(np.float64)))
+        return np.concatenate(pieces) if pieces else np.empty((0, *shape))
+
+    def _require_finite(self, piece: NDArray[Any], first: int) -> None:
+        if np.isfinite(piece).all():
+            return
+        sample, *place = (int(i) for i in np.argwhere(~np.isfinite(piece))[0])
+        value = piece[(sample, *place)]
+        where = f" at index {tuple(place)}" if place else ""
+        raise ValueError(
+            f"{self.label}, sample {first + sample}: the number{where} is {value}; repair or leave out such samples"
+        )
+
+    def _open(self, index: int) -> Iterator[Any]:
+        """One part as something that can be sliced, closed after use; errors name the file."""
+        part = self.parts[index]
+        if isinstance(part, np.ndarray):
+            yield part
+            return
+        path, variable = part
+        try:
+            if path.suffix.lower() == ".npy":
+                yield np.load(path, mmap_mode="r", allow_pickle=False)
+            elif path.suffix.lower() == ".npz":
+                with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+                    yield file[self._choose(path, variable, list(file))]
+            elif path.suffix.lower() in SUFFIXES:
+                with h5py.File(path, "r") as file:
+                    found: list[str] = []
+                    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+                    yield file[self._choose(path, variable, found)]
+            else:
+                raise ValueError(f"it should end in {', '.join(SUFFIXES)}")
+        except _OfTheUser:
+            raise
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise ValueError(f"{self.label}: {path} cannot be read: {error}") from error
+
+    def _choose(self, path: Path, variable: str, there: list[str]) -> str:
+        if variable:
+            if variable in there:
+                return variable
+            raise _OfTheUser(f"{self.label}: {path} has no variable {variable!r}, but {', '.join(there) or 'none'}")
+        usual = [name for name in USUAL[self.label] if name in there]
+        others = {name for names in USUAL.values() for name in names}
+        if usual or (len(there) == 1 and there[0] not in others):
+            return (usual or there)[0]
+        raise _OfTheUser(
+            f"{self.label}: {path} has the variables {', '.join(there) or '(none)'}, and none is called "
+            f"{' or '.join(USUAL[self.label])}: say which one, {path}:NAME"
+        )
+
+    def _where(self, part: tuple[Path, str] | NDArray[Any]) -> str:
+        return self.label if isinstance(part, np.ndarray) else f"{self.label} in {part[0]}"
+
+
+class _OfTheUser(ValueError):
+    """An error that is complete as it is."""
+
+
+def _split(text: str) -> tuple[Path, str]:
+    """File and variable; a colon that belongs to the file's name, as in C:/, stays there."""
+    path, colon, variable = text.rpartition(":")
+    if not colon or Path(text).exists() or not Path(path).exists():
+        return Path(text), ""
+    return Path(path), variable
