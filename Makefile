@@ -52,8 +52,8 @@ examples: $(DEV)  ## five scripts; each prints where its picture is
 bench: $(BENCH)  ## everything beside its peers; writes results/bench.json and docs/performance.md
 	$(BIN)/python -m benchmarks
 
-mutants: $(DEV)  ## seeded faults: each must be caught by the tests (about 10 minutes)
-	$(BIN)/python tests/mutants.py
+mutants: $(DEV)  ## seeded faults: each must be caught by the tests; a run that was stopped goes on
+	$(BIN)/python -m tests.mutants
 
 docs: $(DOCS)  ## the documentation as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

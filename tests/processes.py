@@ -15,9 +15,9 @@ processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["tests.preloaded"])
 
 
-def fork_quickly(patch):
+def fork_quickly(patch, context=processes):
     """Let the library's own processes begin like this, too; those of `tests/runtime/test_processes.py` begin anew."""
-    patch.setattr(library, "multiprocessing", SimpleNamespace(get_context=lambda kind: processes))
+    patch.setattr(library, "multiprocessing", SimpleNamespace(get_context=lambda kind: context))
 
 
 def run_command(arguments, errors):
@@ -28,6 +28,7 @@ def run_command(arguments, errors):
 
     torch.set_num_threads(1)
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    fork_quickly(SimpleNamespace(setattr=setattr))
+    # It would not find the server that it comes from; having used no threads, it can be forked itself.
+    fork_quickly(SimpleNamespace(setattr=setattr), multiprocessing.get_context("fork"))
     sys.argv = ["sparse-langevin", *arguments]
     main()

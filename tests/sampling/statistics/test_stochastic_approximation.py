@@ -57,7 +57,7 @@ def test_mean_square_error_is_proportional_to_omega():
     errors = []
     for omega in omegas:
         sampler = chain(sgld_sa, np.full(200, 2.0), prior, step_size=0.05, omega=omega, seed=1)
-        burn_in, steps = round(4 / omega), round(8 / omega)
+        burn_in, steps = round(4 / omega), round(2 / omega)
         squares = []
         for k in range(burn_in + steps):
             sampler.step(None)
