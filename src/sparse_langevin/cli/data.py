@@ -172,9 +172,9 @@ def import_arrays(
     if (file is None) == (inputs is None) or (inputs is None) != (outputs is None):
         raise ValueError("give either FILE, with arrays of Darcy flow, or --inputs and --outputs of any simulator")
     if inputs is not None and outputs is not None:
-        from sparse_langevin.problems import arrays
+        from sparse_langevin.problems.arrays import import_arrays as import_any
 
-        data = arrays.import_arrays(
+        data = import_any(
             inputs,
             outputs,
             out,

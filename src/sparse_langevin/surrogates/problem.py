@@ -102,6 +102,9 @@ class Problem(Protocol):
     def as_json(self) -> dict[str, Any]:
         """What `from_json` needs, with the problem's name under ``"problem"``."""
 
+    def identity(self) -> dict[str, Any]:
+        """What data sets must share to be judged by one network: shapes and physics, not scales or titles."""
+
     def build(self, network: "Callable[..., nn.Module]", options: Mapping[str, Any]) -> "nn.Module":
         """Call a network's class, one of its own or a user's, with what it needs to know and with options.
 

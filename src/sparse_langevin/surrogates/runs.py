@@ -115,7 +115,7 @@ class SurrogateRun:
             self.check_data(data)
             return data
         data = open_data(other)
-        require_same(f"the network in {self.path}", self.problem.as_json(), data.problem.as_json())
+        require_same(f"the network in {self.path}", self.problem.identity(), data.problem.identity())
         if data.fingerprint != self.data_sha256 and (seen := self._seen(data)):
             warnings.warn(
                 f"{seen} test examples in {data.folder} were training data of the run in {self.path}: their errors say "

@@ -71,6 +71,7 @@ class ArraysProblem:
         std: tuple[float, ...] = (),
         title: str = "Surrogate of a simulator",
     ) -> None:
+        self.output_name = "outputs"
         self.name, self.title, self.input, self.output, self.low = "arrays", title, input, output, low
         self.logs = logs or (False,) * input.components
         self.rms, self.std = (values or (1.0,) * output.components for values in (rms, std))
@@ -80,6 +81,14 @@ class ArraysProblem:
         self.measures = (RELATIVE, RMSE)
         self.networks: Mapping[str, Callable[..., nn.Module]] = networks.NETWORKS
         self.default_network = networks.default_network(self)
+
+    def build(self, network: Callable[..., nn.Module], options: Mapping[str, Any]) -> nn.Module:
+        """Networks are called with the problem, which knows the shapes."""
+        return network(self, **options)
+
+    def identity(self) -> dict[str, Any]:
+        """What the inputs and outputs are; not the scales of one data set."""
+        return {"problem": self.name, "input": self.input.as_json(), "output": self.output.as_json(), "low": self.low}
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` needs."""

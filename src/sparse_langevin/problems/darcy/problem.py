@@ -69,6 +69,10 @@ class DarcyProblem:
         """Grid and flow."""
         return {"problem": self.name, "grid": vars(self.grid)} | self.flow.as_json()
 
+    def identity(self) -> dict[str, Any]:
+        """Grid and flow."""
+        return self.as_json()
+
     def codec(self) -> "Normalisation":
         """The normalisation of permeability and velocity."""
         from sparse_langevin.problems.darcy.codec import Normalisation
