@@ -42,12 +42,15 @@ lint: $(DEV)  ## style and strict types
 demo: $(DEV)  ## the main job at a small scale: flow problems, two sparse surrogates, a report
 	$(BIN)/sparse-langevin demo --force
 
-examples: $(DEV)  ## five scripts; each prints where its picture is
+examples: $(DEV)  ## short scripts; those with a picture print where it is
 	$(BIN)/python examples/linear_regression.py
 	$(BIN)/python examples/mlp_uncertainty.py
 	$(BIN)/python examples/digits_sparse.py
 	$(BIN)/python examples/variable_selection.py
 	$(BIN)/python examples/darcy_gallery.py
+	$(BIN)/python examples/own_prior.py
+	$(BIN)/python examples/own_metric.py
+	$(BIN)/python examples/own_simulator.py
 
 bench: $(BENCH)  ## everything beside its peers; writes results/bench.json and docs/performance.md
 	$(BIN)/python -m benchmarks

@@ -6,7 +6,6 @@ A metric that follows the weights for ever widens the samples unless its derivat
 stands still does not. The target is a Gaussian whose curvatures span four decades.
 """
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin import GaussianPrior, Metric, RMSprop, Sampler
+from sparse_langevin.runtime.jit import reassociated
 from sparse_langevin.sampling.metrics import NativeMetric
 
 CURVATURES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
@@ -45,19 +45,14 @@ class FrozenRMSprop(Metric):
 
     def native(self) -> NativeMetric:
         """For one weight, compiled into the loop over all weights."""
-        return _native()
+        return NativeMetric(native_inverse)
 
 
-@functools.cache
-def _native() -> NativeMetric:
-    from sparse_langevin.runtime.jit import reassociated
-
-    @reassociated
-    def inverse(u, state, numbers):
-        v = numbers[0] * state[0] + numbers[1] * (u * u)
-        return (v,), math.sqrt(v) + numbers[2]
-
-    return NativeMetric(inverse)
+@reassociated
+def native_inverse(u, state, numbers):
+    """The new V, and 1/G."""
+    v = numbers[0] * state[0] + numbers[1] * (u * u)
+    return (v,), math.sqrt(v) + numbers[2]
 
 
 class Target(nn.Module):

@@ -6,7 +6,6 @@ Heavy tails shrink noise and leave strong effects alone. Here 4000 weights see o
 that every posterior mean and deviation can be computed by numerical integration; the sampler must find the same.
 """
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from sparse_langevin import GaussianLikelihood, Prior, Sampler
+from sparse_langevin.runtime.jit import reassociated
 from sparse_langevin.sampling.priors import NativePrior
 
-OBSERVED = (0.0, 1.0, 3.0, 6.0)
-COPIES = 1000
+OBSERVED, COPIES = (0.0, 1.0, 3.0, 6.0), 1000
 STEPS, BURN_IN = 6000, 1000
 
 
@@ -40,23 +39,20 @@ class Student(Prior):
 
     def native(self) -> NativePrior:
         """For one weight, compiled into the loop over all weights."""
-        return _native()
+        return NativePrior(native_gradient, native_curvature)
 
 
-@functools.cache
-def _native() -> NativePrior:
-    from sparse_langevin.runtime.jit import reassociated
+@reassociated
+def native_gradient(beta, state, numbers):
+    """(nu + 1) beta/(nu s^2 + beta^2)."""
+    return numbers[0] * beta / (beta * beta + numbers[1])
 
-    @reassociated
-    def gradient(beta, state, numbers):
-        return numbers[0] * beta / (beta * beta + numbers[1])
 
-    @reassociated
-    def curvature(beta, state, numbers):
-        below = beta * beta + numbers[1]
-        return numbers[0] * (numbers[1] - beta * beta) / (below * below)
-
-    return NativePrior(gradient, curvature)
+@reassociated
+def native_curvature(beta, state, numbers):
+    """Its derivative."""
+    below = beta * beta + numbers[1]
+    return numbers[0] * (numbers[1] - beta * beta) / (below * below)
 
 
 class Weights(nn.Module):
@@ -76,9 +72,8 @@ def sampled(prior: Student, engine: str = "native") -> tuple[np.ndarray, np.ndar
     model = Weights(len(OBSERVED) * COPIES)
     y = torch.tensor(OBSERVED).repeat_interleave(COPIES)[None]
     likelihood = GaussianLikelihood(sigma=1.0, learn=False)
-    sampler = Sampler(
-        model, likelihood, num_data=1, step_size=0.1, prior=prior, sparse=["weight"], momentum=0.9, engine=engine
-    )
+    options = {"prior": prior, "sparse": ["weight"], "momentum": 0.9, "engine": engine}
+    sampler = Sampler(model, likelihood, num_data=1, step_size=0.1, **options)
     total, squares = 0.0, 0.0
     for k in range(STEPS):
         sampler.step(torch.ones_like(y), y)
@@ -99,7 +94,6 @@ def exact(prior: Student) -> tuple[np.ndarray, np.ndarray]:
 
 
 if __name__ == "__main__":
-    prior = Student()
-    (means, stds), (true_means, true_stds) = sampled(prior), exact(prior)
+    (means, stds), (true_means, true_stds) = sampled(Student()), exact(Student())
     for i, y in enumerate(OBSERVED):
         print(f"observed {y}: {means[i]:.3f} +- {stds[i]:.3f}, exactly {true_means[i]:.3f} +- {true_stds[i]:.3f}")
