@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from sparse_langevin.surrogates.problem import Codec
+from sparse_langevin.surrogates.codec import Codec
 
 if TYPE_CHECKING:
     from sparse_langevin.problems.arrays.problem import ArraysProblem
