@@ -35,8 +35,8 @@ SMALL = 0.01  # of the training outputs' root mean square
 RELATIVE = Measure(
     "relative_l2",
     "relative L2 error %",
-    "the error of an answer by the size of the true one, each component in units of its root mean square; where the "
-    "true one is smaller than 1 % of the training outputs' root mean square, by that",
+    "the error of an answer by the size of the true one, each component in units of its root mean square in the "
+    "training part (a true answer below 1 % of that counts as 1 in these units)",
     100.0,
 )
 RMSE = Measure(
