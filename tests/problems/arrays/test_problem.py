@@ -201,6 +201,12 @@ def test_labels_have_names_and_units():
     assert {"p [Pa], simulator", "T [K], surrogate", "error of T [K]", "input"} <= titles
 
 
+def test_entries_of_different_size_share_a_picture():
+    made = ArraysProblem(Variable("v", (2,)), Variable("v", (2,), ("a", "b")), rms=(1.0, 500.0))
+    axis = made.figure(np.ones(2), np.array([1.0, 400.0]), np.array([2.0, 600.0]), None).axes[1]
+    assert np.allclose(axis.lines[-1].get_ydata(), [1.0, 0.8]) and "root mean square" in axis.get_ylabel()
+
+
 @pytest.mark.parametrize(("layout", "extent"), [("cyx", "0 6 0 11 0 0"), ("zyx", "0 7 0 6 0 5")])
 def test_vtk_files(layout, extent, tmp_path):
     made = problem(layout, layout)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sparse_langevin.problems.arrays.problem import ArraysProblem
 
 CONVOLUTIONS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-SMALL = 32  # points: a field with fewer is treated as a vector
 COARSEST = 4  # points in a direction: no halving below
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
@@ -196,18 +195,6 @@ NETWORKS: dict[str, type[nn.Module]] = {
 }
 
 
-def default_network(problem: "ArraysProblem") -> str:
-    """The network for the shapes of a problem."""
-    seen, answered = problem.seen_shape[1:], problem.output.grid
-    if any(grid and int(torch.Size(grid).numel()) < SMALL for grid in (seen, answered)) or not (seen or answered):
-        return "mlp"
-    if not seen:
-        return "mlp" if len(answered) == 1 else "decoder"
-    if not answered:
-        return "encoder"
-    return "unet" if len(seen) == len(answered) else "encoder-decoder"
-
-
 class _Pyramid:
     """Sizes and widths of the levels, the finest first."""
 
@@ -293,5 +280,5 @@ def _resized(values: Tensor, grid: tuple[int, ...]) -> Tensor:
 def _misfit(name: str, needs: str, problem: "ArraysProblem") -> ValueError:
     return ValueError(
         f"the network {name} needs {needs}; this problem sees {problem.seen_shape} and answers {problem.output_shape}: "
-        f"leave the network out, which takes {default_network(problem)}"
+        f"leave the network out, which takes {problem.default_network}"
     )

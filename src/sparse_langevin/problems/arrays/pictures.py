@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST = 4  # channels in a picture
 SHOWN = 60  # entries of a vector that have room for their names
+MANY = 20  # entries of a vector that have room for their values
 TRUE, PREDICTED = "#222222", "#1f77b4"
 
 
@@ -44,7 +45,7 @@ def example_figure(
         elif output.grid:
             _draw_curves(axes[row, 1], output.label(row, "output"), {name: v[row] for name, v in known.items()})
         else:
-            _draw_entries(axes[row, 1], output, known)
+            _draw_entries(axes[row, 1], output, known, np.array(problem.rms))
     if rows < output.components and output.grid:
         figure.suptitle(f"{rows} of {output.components} channels")
     return figure
@@ -61,7 +62,10 @@ def _draw_input(axis: Any, variable: Variable, given: Array) -> None:
         axis.set(title="input", xlabel="x")
         axis.legend(fontsize=8)
     else:
-        axis.barh(np.arange(len(given)), given, color="0.6")
+        bars = axis.barh(np.arange(len(given)), given, color="0.6")
+        if len(given) <= MANY:
+            axis.bar_label(bars, fmt="%.3g", padding=2, fontsize=8)
+            axis.margins(x=0.2)
         _name_entries(axis.yaxis, variable, "input")
         axis.invert_yaxis()
         axis.set(title="input")
@@ -108,7 +112,11 @@ def _draw_curves(axis: Any, label: str, known: dict[str, Array]) -> None:
     axis.legend(fontsize=8)
 
 
-def _draw_entries(axis: Any, variable: Variable, known: dict[str, Array]) -> None:
+def _draw_entries(axis: Any, variable: Variable, known: dict[str, Array], rms: Array) -> None:
+    """Entries side by side; where they differ much in size, each by its root mean square in the training part."""
+    if rms.max() > 10 * rms.min():
+        known = {name: values / np.where(rms > 0, rms, 1.0) for name, values in known.items()}
+        axis.set_ylabel("by the training root mean square")
     predicted, std = known["surrogate"], known.get("standard deviation")
     places = np.arange(len(predicted))
     bars = None if std is None else 2 * std

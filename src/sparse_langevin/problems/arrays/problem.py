@@ -11,28 +11,32 @@ the training outputs' root mean square are measured by that instead of by their 
 rmse squared is 1 - R2, the share of the training outputs' variance that is not explained; the training mean has 1.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import nn
 
-from sparse_langevin.problems.arrays import baselines, networks, pictures, vtk
-from sparse_langevin.problems.arrays.codec import ArraysCodec
 from sparse_langevin.problems.arrays.layouts import Variable, seen_shape
+from sparse_langevin.problems.arrays.pictures import example_figure
 from sparse_langevin.problems.arrays.sources import Source
+from sparse_langevin.problems.arrays.vtk import write_vti
 from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Errors, Measure, Split
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import nn
 
+    from sparse_langevin.problems.arrays.codec import ArraysCodec
+
+FEW = 32  # points: a field with fewer is treated as a vector
 SMALL = 0.01  # of the training outputs' root mean square
 RELATIVE = Measure(
     "relative_l2",
     "relative L2 error %",
-    "the error of an answer by the size of the true one, each component in units of its root mean square; where the "
-    "true one is smaller than 1 % of the training outputs' root mean square, by that",
+    "the error of an answer by the size of the true one, each component in units of its root mean square in the "
+    "training part (a true answer below 1 % of that counts as 1 in these units)",
     100.0,
 )
 RMSE = Measure(
@@ -71,19 +75,36 @@ class ArraysProblem:
         std: tuple[float, ...] = (),
         title: str = "Surrogate of a simulator",
     ) -> None:
-        self.output_name = "outputs"
-        self.name, self.title, self.input, self.output, self.low = "arrays", title, input, output, low
+        self.name, self.output_name, self.title = "arrays", "outputs", title
+        self.input, self.output, self.low = input, output, low
         self.logs = logs or (False,) * input.components
         self.rms, self.std = (values or (1.0,) * output.components for values in (rms, std))
         self.input_shape = (input.size + output.size,) if low else input.shape
         self.output_shape = output.shape
         self.seen_shape = seen_shape(input, output, low)
         self.measures = (RELATIVE, RMSE)
-        self.networks: Mapping[str, Callable[..., nn.Module]] = networks.NETWORKS
-        self.default_network = networks.default_network(self)
 
-    def build(self, network: Callable[..., nn.Module], options: Mapping[str, Any]) -> nn.Module:
-        """Networks are called with the problem, which knows the shapes."""
+    @property
+    def networks(self) -> "Mapping[str, Callable[..., nn.Module]]":
+        """See `networks`."""
+        from sparse_langevin.problems.arrays.networks import NETWORKS
+
+        return NETWORKS
+
+    @property
+    def default_network(self) -> str:
+        """The network for the shapes of what is seen and answered; a curve needs no convolutions."""
+        seen, answered = self.seen_shape[1:], self.output.grid
+        if not (seen or answered) or any(grid and math.prod(grid) < FEW for grid in (seen, answered)):
+            return "mlp"
+        if not seen:
+            return "mlp" if len(answered) == 1 else "decoder"
+        if not answered:
+            return "encoder"
+        return "unet" if len(seen) == len(answered) else "encoder-decoder"
+
+    def build(self, network: "Callable[..., nn.Module]", options: Mapping[str, Any]) -> "nn.Module":
+        """Networks are called with the problem, which has ``seen_shape`` and ``output_shape``."""
         return network(self, **options)
 
     def identity(self) -> dict[str, Any]:
@@ -103,8 +124,10 @@ class ArraysProblem:
         logs, rms, std = (tuple(body[name]) for name in ("logs", "rms", "std"))
         return cls(x, y, low=body["low"], logs=logs, rms=rms, std=std, title=body["title"])
 
-    def codec(self) -> ArraysCodec:
+    def codec(self) -> "ArraysCodec":
         """A codec, to be fitted or filled from a file."""
+        from sparse_langevin.problems.arrays.codec import ArraysCodec
+
         return ArraysCodec(self)
 
     def check(self, inputs: Array) -> None:
@@ -151,11 +174,13 @@ class ArraysProblem:
 
     def baselines(self, data: DataSet, split: Split) -> list[Baseline]:
         """Training mean, ridge regression, and the low fidelity if there is one."""
-        return baselines.judge(self, data, split)
+        from sparse_langevin.problems.arrays.baselines import judge
+
+        return judge(self, data, split)
 
     def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
         """Maps, curves or points of one example, by the layout of the outputs."""
-        return pictures.example_figure(self, inputs, true, predicted, std)
+        return example_figure(self, inputs, true, predicted, std)
 
     def note(self, data: DataSet) -> str:
         """How many examples there are, and of what."""
@@ -190,7 +215,7 @@ class ArraysProblem:
             for name, (variable, values) in given.items()
             for i, channel in enumerate(variable.channels(values))
         }
-        vtk.write_vti(path, self.output.grid, fields, overwrite=overwrite)
+        write_vti(path, self.output.grid, fields, overwrite=overwrite)
 
     def _examples(self, array: Array, variable: Variable, path: Path) -> Array:
         """An array with the examples in front; a single example may come without."""
