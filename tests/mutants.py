@@ -35,9 +35,19 @@ from typing import Any
 
 from tests.faults import FAULTS, Fault
 
-# Files and folders of tests that take more than a few seconds: they come last.
-SLOW = ("test_engines.py", "test_training.py", "test_train.py", "test_cli.py", "test_demo.py", "test_chains.py")
-SLOWER = ("statistics", "test_resume.py", "test_report_in_browser.py")
+# Tests that take more than half a minute, or would with a fault: they come last, in this order.
+SLOW = [
+    "sampling/kernels/test_engines.py",
+    "sampling/test_training.py",
+    "sampling/statistics/",
+    "sampling/test_resume.py",
+    "linear/test_estimators.py",
+    "surrogates/test_train.py",
+    "surrogates/test_chains.py",
+    "surrogates/test_cli.py",
+    "surrogates/test_demo.py",
+    "surrogates/test_report_in_browser.py",
+]
 # Rooms that are also tested elsewhere.
 ELSEWHERE = {
     "problems": ["cli/test_data.py"],
@@ -186,7 +196,7 @@ def suite(project: Project, fault: Fault) -> list[str]:
     tests, room, name = project.root / "tests", fault.file.split("/")[0], Path(fault.file).stem
 
     def rank(path: Path) -> tuple[int, bool, bool, str]:
-        slow = 2 * any(part in SLOWER for part in path.parts) + any(part in SLOW for part in path.parts)
+        slow = next((i for i, start in enumerate(SLOW, 1) if str(path.relative_to(tests)).startswith(start)), 0)
         return slow, path.stem != f"test_{name}", path.parent != tests / Path(fault.file).parent, str(path)
 
     files = sorted((tests / room).rglob("test_*.py"), key=rank)
