@@ -5,7 +5,7 @@ import re
 
 from matplotlib.figure import Figure
 
-from sparse_langevin.reports.page import Cell, Picture, Section, Table, number, png, render, with_error
+from sparse_langevin.reports.page import Picture, Section, Table, TableCell, number, png, render, with_error
 
 
 def test_everything_is_escaped_and_inside():
@@ -13,7 +13,7 @@ def test_everything_is_escaped_and_inside():
     figure.subplots().plot([1, 2])
     evil = "<script>alert(1)</script>"
     picture = Picture(png(figure), f'"{evil}')
-    table = Table([evil], [[Cell(evil, "bad"), evil]], caption=evil)
+    table = Table([evil], [[TableCell(evil, "bad"), evil]], caption=evil)
     page = render(evil, evil, [Section(evil, [evil], [table], [picture])], footer=evil)
     assert "<script" not in page and page.count("&lt;script&gt;") == 13
     (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', page)

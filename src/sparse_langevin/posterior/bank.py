@@ -35,7 +35,7 @@ from sparse_langevin.posterior.store import (
     mask_name,
     places,
 )
-from sparse_langevin.posterior.thinning import Grid, kept, read_grid, remove_unused, write_grid
+from sparse_langevin.posterior.thinning import Spacing, kept, read_spacing, remove_unused, write_spacing
 from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.storage.errors import DamagedError, StorageError
@@ -116,7 +116,7 @@ class PosteriorBank:
     @property
     def spacing(self) -> int:
         """Steps between samples now: ``thin``, doubled each time the bank outgrew its budget."""
-        grid = read_grid(self._store)
+        grid = read_spacing(self._store)
         return grid.spacing if grid is not None else self.thin
 
     @property
@@ -208,7 +208,7 @@ class PosteriorBank:
 
     def _keeps(self, step: int) -> bool:
         """Whether a sample of this step has not been dropped for the budget."""
-        grid = read_grid(self._store)
+        grid = read_spacing(self._store)
         return grid is None or grid.has(step)
 
     def _open(self, place: Place, mask: Mask) -> None:
@@ -259,7 +259,7 @@ class PosteriorBank:
 
     def _drop_every_second(self) -> None:
         spacing = 2 * self.spacing
-        write_grid(self._store, Grid(self.burn_in, spacing))
+        write_spacing(self._store, Spacing(self.burn_in, spacing))
         logger.warning(
             "the posterior bank would outgrow its budget of %s bytes: it dropped every second sample, %s are left, and "
             "takes one every %s steps from now on",

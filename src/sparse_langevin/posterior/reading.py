@@ -5,7 +5,7 @@ from functools import partial
 
 from sparse_langevin.posterior.encoding import Base, Mask, Sample, Values, from_half, unpack
 from sparse_langevin.posterior.store import THINNING, Place, Store, blaming, digests, mask_name, places
-from sparse_langevin.posterior.thinning import read_grid
+from sparse_langevin.posterior.thinning import read_spacing
 from sparse_langevin.storage.errors import DamagedError
 
 
@@ -63,7 +63,7 @@ class Reader:
 def damaged(store: Store) -> dict[str, str]:
     """Read every file; return the names of the damaged ones, each with what is wrong with it."""
     reader, names, found = Reader(store), store.sizes(), {}
-    checks: dict[str, Callable[[], object]] = {THINNING: partial(read_grid, store)}
+    checks: dict[str, Callable[[], object]] = {THINNING: partial(read_spacing, store)}
     for digest in digests(names):
         checks[mask_name(digest)] = partial(reader.mask, digest)
     for place in places(names, "base"):

@@ -12,7 +12,7 @@ from sparse_langevin.posterior.encoding import DAMAGE, mask_of, pack, unpack
 from sparse_langevin.posterior.store import THINNING, Place, Store, blaming, digests, mask_name, places
 
 
-class Grid(NamedTuple):
+class Spacing(NamedTuple):
     """The steps at which a thinned bank has samples."""
 
     offset: int
@@ -23,16 +23,16 @@ class Grid(NamedTuple):
         return (step - self.offset) % self.spacing == 0
 
 
-def read_grid(store: Store) -> Grid | None:
+def read_spacing(store: Store) -> Spacing | None:
     """The grid of a thinned bank; None if the bank has all its samples."""
     if not store.has(THINNING):
         return None
     with blaming(store, THINNING):
         facts, _ = unpack(store.read(THINNING))
-        return Grid(facts["offset"], facts["spacing"])
+        return Spacing(facts["offset"], facts["spacing"])
 
 
-def write_grid(store: Store, grid: Grid) -> None:
+def write_spacing(store: Store, grid: Spacing) -> None:
     """Write the grid, then remove the samples that are not on it."""
     store.write(THINNING, pack(grid._asdict(), np.zeros(0, np.uint8)))
     remove_unused(store)
@@ -40,7 +40,7 @@ def write_grid(store: Store, grid: Grid) -> None:
 
 def kept(store: Store, chain: int | None = None) -> list[Place]:
     """The samples on the grid, ordered by chain and step; of one chain only if ``chain`` is given."""
-    grid = read_grid(store)
+    grid = read_spacing(store)
     return [place for place in places(store.sizes(), "sample", chain) if grid is None or grid.has(place.step)]
 
 

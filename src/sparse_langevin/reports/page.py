@@ -21,7 +21,7 @@ Mood = Literal["", "good", "bad", "quiet"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """The text of a cell in a table, and whether it is good or bad news."""
 
     text: str
@@ -33,13 +33,13 @@ class Table:
     """Columns and rows of text; the first column is a heading, the others are numbers unless ``prose``."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell | str]]
+    rows: Sequence[Sequence[TableCell | str]]
     caption: str = ""
     prose: bool = False
 
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[TableCell]]:
         """All rows, as cells."""
-        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
+        return [[cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)

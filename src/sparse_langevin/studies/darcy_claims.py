@@ -5,21 +5,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparse_langevin.reports.page import Cell, Table
+from sparse_langevin.reports.page import Table, TableCell
 from sparse_langevin.studies.darcy_algorithms import VARIANTS, Algorithm, Errors, algorithms, errors, mean
 from sparse_langevin.studies.darcy_cells import FIELDS, PAPER, SPARSITIES, Study
 
 Records = Sequence[dict[str, Any]]
 Claim = tuple[str, Errors, Errors, float]
 """Words, two sides, and how large the first may be as a multiple of the second."""
-YES, NO, OPEN = Cell("yes", "good"), Cell("no", "bad"), Cell("open", "quiet")
+YES, NO, OPEN = TableCell("yes", "good"), TableCell("no", "bad"), TableCell("open", "quiet")
 # What a ratio of two runs can differ by: two standard deviations, that of an error over the seeds being 3 % on KLE32.
 CHANCE = 0.08
 
 
 def claims_table(study: Study, found: Records) -> Table:
     """Every claim for which both sides have run, on each field."""
-    rows: list[list[Cell | str]] = []
+    rows: list[list[TableCell | str]] = []
     for field in FIELDS[study]:
         for text, left, right, factor in (*_between(study, found, field.name), *_absolute(study, found, field.name)):
             if judged := _judge(left, right, factor):
@@ -28,7 +28,7 @@ def claims_table(study: Study, found: Records) -> Table:
     return Table(names, rows, "", prose=True)
 
 
-def _judge(left: Errors, right: Errors, factor: float) -> list[Cell | str]:
+def _judge(left: Errors, right: Errors, factor: float) -> list[TableCell | str]:
     """Means over the seeds that both sides have, their ratio, its range over the seeds, and whether it holds.
 
     Where the ratio is so near to the limit that other seeds might decide otherwise, the verdict says so. A side that
@@ -46,7 +46,7 @@ def _judge(left: Errors, right: Errors, factor: float) -> list[Cell | str]:
     spread = f"{min(ratios):.2f}–{max(ratios):.2f}" if len(ratios) > 1 else ""  # noqa: RUF001
     verdict, near = YES if a <= factor * b else NO, abs(math.log(a / b / factor)) < CHANCE / math.sqrt(len(seeds))
     if near:
-        verdict = Cell(f"{verdict.text}, within chance", "quiet")
+        verdict = TableCell(f"{verdict.text}, within chance", "quiet")
     return [*texts, f"{a / b:.2f}", spread, f"{factor:.2f}", verdict]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from sparse_langevin.reports.page import Cell, Picture, Section, Table, number, png, render
+from sparse_langevin.reports.page import Picture, Section, Table, TableCell, number, png, render
 from sparse_langevin.storage.files import write_atomically
 from sparse_langevin.studies.darcy_algorithms import VARIANTS, Algorithm, algorithms, pick
 from sparse_langevin.studies.darcy_cells import FIELDS, PAPER, Field, Study, Variant
@@ -56,17 +56,17 @@ def publish(study: Study, folder: Path, command: str) -> Path:
 def main_table(study: Study, found: Sequence[dict[str, Any]]) -> Table:
     """One row a method: ours, the variants that ran, and the paper's."""
     shown = [variant for variant in VARIANTS if any(Algorithm.of(r).variant == variant for r in found)]
-    rows: list[list[Cell | str]] = []
+    rows: list[list[TableCell | str]] = []
     for field in FIELDS[study]:
         for algorithm in algorithms(study):
             ours = [_errors(pick(found, field.name, replace(algorithm, variant=variant))) for variant in shown]
             if any(ours):
-                paper = Cell(_pair(PAPER.get((field.name, algorithm.method, algorithm.sparsity))), "quiet")
+                paper = TableCell(_pair(PAPER.get((field.name, algorithm.method, algorithm.sparsity))), "quiet")
                 rows.append([f"{field.name} {algorithm}", *ours, paper])
         if base := next((r for r in found if r["field"]["name"] == field.name and r["e1"] is not None), None):
             for words, name in (("training mean", "baseline"), ("first order", "first_order")):
-                errors = Cell(_pair((base[f"{name}_e1"], base[f"{name}_e2"])), "quiet")
-                rows.append([Cell(f"{field.name} {words}", "quiet"), errors, *([""] * len(shown))])
+                errors = TableCell(_pair((base[f"{name}_e1"], base[f"{name}_e2"])), "quiet")
+                rows.append([TableCell(f"{field.name} {words}", "quiet"), errors, *([""] * len(shown))])
     names = ["", *(VARIANTS[variant] or "ours" for variant in shown), "the paper"]
     return Table(names, rows, "e1 / e2 in percent, means over the test set (and seeds). Empty: not run.")
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from sparse_langevin.posterior.calibration import LEVELS
 from sparse_langevin.posterior.figures import calibration_figure
-from sparse_langevin.reports.page import Cell, Picture, Section, Table, number, png, render
+from sparse_langevin.reports.page import Picture, Section, Table, TableCell, number, png, render
 from sparse_langevin.storage.files import write_atomically
 from sparse_langevin.studies.darcy_study import FIGURES, TABLE
 from sparse_langevin.studies.darcy_uncertainty import FAR, FAR_FIELDS, FIELD, MEMBERS, Judgement
@@ -133,7 +133,7 @@ def claims_table(found: Sequence[Record]) -> Table:
         ("large deviations go with large errors: rank correlation", f"{rank:.2f}", f"at least {RANK}", rank >= RANK),
         ("deviation on channels, by that on test fields", f"{ratio:.2f}", f"at least {FACTOR}", ratio >= FACTOR),
     ]
-    verdicts = {True: Cell("yes", "good"), False: Cell("no", "bad")}
+    verdicts = {True: TableCell("yes", "good"), False: TableCell("no", "bad")}
     rows = [(text, left, right, verdicts[holds]) for text, left, right, holds in claims]
     return Table(
         (f"claim about {ours['title']}", "found", "wanted", "holds"),

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from sparse_langevin.reports.page import Cell, Mood, Picture, Section, Table, number, png, render, with_error
+from sparse_langevin.reports.page import Mood, Picture, Section, Table, TableCell, number, png, render, with_error
 from sparse_langevin.storage.files import write_atomically
 from sparse_langevin.studies import emvs, regression_paper
 from sparse_langevin.studies.regression import Extent, Records
@@ -91,8 +91,9 @@ def _page(
 
 
 def _claims_table(claims: list[Claim]) -> Table:
-    body: list[list[Cell | str]] = [
-        [str(c.test), c.quote, c.version, c.criterion, c.measured, Cell(c.verdict, MOODS[c.verdict])] for c in claims
+    body: list[list[TableCell | str]] = [
+        [str(c.test), c.quote, c.version, c.criterion, c.measured, TableCell(c.verdict, MOODS[c.verdict])]
+        for c in claims
     ]
     return Table(("test", "the paper says", "algorithms", "it holds if", "measured", "verdict"), body, prose=True)
 

@@ -28,7 +28,7 @@ COMPONENTS = 256  # and no more components than these are looked at
 CROSSED = 20  # components of the inputs whose products are taken
 
 
-def judge(problem: "ArraysProblem", data: DataSet, split: Split) -> list[Baseline]:
+def rivals(problem: "ArraysProblem", data: DataSet, split: Split) -> list[Baseline]:
     """Rivals with their mean errors on one part of a data set."""
     x, y, new, true = data.inputs("train"), data.outputs("train"), data.inputs(split), data.outputs(split)
     if not len(true):

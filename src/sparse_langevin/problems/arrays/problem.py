@@ -174,9 +174,9 @@ class ArraysProblem:
 
     def baselines(self, data: DataSet, split: Split) -> list[Baseline]:
         """Training mean, ridge regression, and the low fidelity if there is one."""
-        from sparse_langevin.problems.arrays.baselines import judge
+        from sparse_langevin.problems.arrays.baselines import rivals
 
-        return judge(self, data, split)
+        return rivals(self, data, split)
 
     def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
         """Maps, curves or points of one example, by the layout of the outputs."""
