@@ -57,7 +57,7 @@ class Source:
         for part in self.parts:
             if isinstance(part, np.ndarray):
                 digest = hashlib.sha256(f"{part.dtype.str}{part.shape}".encode())
-                digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+                digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
                 found.append(("array", digest.hexdigest()))
             else:
                 path, variable = part
