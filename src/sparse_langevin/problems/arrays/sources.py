@@ -56,8 +56,9 @@ class Source:
         found = []
         for part in self.parts:
             if isinstance(part, np.ndarray):
-                head = f"{part.dtype.str}{part.shape}".encode()
-                found.append(("array", hashlib.sha256(head + np.ascontiguousarray(part).tobytes()).hexdigest()))
+                digest = hashlib.sha256(f"{part.dtype.str}{part.shape}".encode())
+                digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+                found.append(("array", digest.hexdigest()))
             else:
                 path, variable = part
                 found.append((f"{path.name}:{variable}" if variable else path.name, sha256_of_file(path)))
