@@ -29,7 +29,7 @@ from sparse_langevin.studies.darcy_uncertainty_report import claims_table
 from sparse_langevin.surrogates import SurrogateRun
 from sparse_langevin.surrogates.calibration import deviation
 from sparse_langevin.surrogates.prediction import Forecast
-from tests.cli.test_data import call, refused
+from tests.commands import call, refused
 from tests.surrogates.small import NETWORK
 
 pytestmark = pytest.mark.usefixtures("forked")
