@@ -103,7 +103,9 @@ def test_predict_takes_the_mean_over_samples(data, finished, tmp_path):
     call("predict", finished.path, *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "u.npz")
     call("predict", finished.path, *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "last.npz", "--last")
     levels = ["--quantiles", 0.05, "--quantiles", 0.95]
-    call("predict", finished.path, *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "q.npz", "--std", *levels)
+    call(
+        "predict", finished.path, *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "q.npz", "--std", *levels
+    )
     with np.load(tmp_path / "u.npz") as file, np.load(tmp_path / "last.npz") as other:
         found, last = dict(file), dict(other)
     with np.load(tmp_path / "q.npz") as file:

@@ -147,7 +147,11 @@ def test_settings_make_the_chain_they_describe():
     assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, a=480, b=480, delta=0.5)
     assert priors["(dense)"] == GaussianPrior(0.7)
     plain = make_chain(short("sgld", step_size=0.5, warmup=0.0), Small(grid), rows=30, outputs=110, steps=100)
-    assert "v" not in plain.vectors and plain._tau(1) == 1.0 and plain._step_size.initial == pytest.approx(0.5 / (30 * 110))
+    assert (
+        "v" not in plain.vectors
+        and plain._tau(1) == 1.0
+        and plain._step_size.initial == pytest.approx(0.5 / (30 * 110))
+    )
 
 
 def test_adam_is_torchs_adam():
@@ -193,7 +197,10 @@ def test_adam_prunes_as_torch_does():
         ({"prune_end": 0.0}, "prune_end"),
         ({"samples": -1}, "samples must be a number from 0 to 2^63 - 1, got -1"),
         ({"noise_from": 0.9}, "noise_from is 0.9, but samples are taken from burn_in = 0.5 on"),
-        ({"network": "nothing"}, "Darcy flow has no network 'nothing': choose one of encoder-decoder, darcy-encoder-decoder"),
+        (
+            {"network": "nothing"},
+            "Darcy flow has no network 'nothing': choose one of encoder-decoder, darcy-encoder-decoder",
+        ),
         ({"network": "tests.surrogates.small:Missing"}, "there is no network"),
         ({"network": "tests.surrogates.small:not_a_network"}, "not a torch.nn.Module"),
         ({"network": "torch.nn:Linear"}, "torch.nn:Linear, made for Darcy flow with options {}, failed: TypeError"),
