@@ -276,7 +276,7 @@ def test_what_is_refused_before_a_run_begins(data, tmp_path, monkeypatch, capsys
             "Scalar": "gives outputs of shape (2, 1) for 2 examples: it must be a tensor of shape (2, 110)",
             "FirstAlone": "gives outputs of shape (1, 110) for 2 examples",
             "Pair": "gives a tuple for 2 examples",
-            "Unbuilt": "made for Darcy flow with options {}, failed: AttributeError: 'Grid' object has no attribute 'sides'",
+            "Unbuilt": "with options {}, failed: AttributeError: 'Grid' object has no attribute 'sides'",
             "Double": "given inputs of shape (2, 1, 6, 8), failed: RuntimeError: mat1 and mat2 must have",
             "Unlayered": "needs sparse layers",
         }.items():

@@ -147,8 +147,15 @@ def test_vectors_have_a_range_for_each_entry_and_fields_one_for_all():
     assert range_of(fields) == {"low": fields.min(), "high": fields.max()}
 
 
-@pytest.mark.parametrize("name", ["result.json", "model.safetensors", "history.jsonl"])
-def test_flipped_bits_of_a_finished_run_are_noticed(name, data, finished, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("result.json", lambda run: run.result),
+        ("model.safetensors", SurrogateRun.surrogate),
+        ("history.jsonl", SurrogateRun.history),
+    ],
+)
+def test_flipped_bits_of_a_finished_run_are_noticed(name, read, data, finished, tmp_path):
     shutil.copytree(finished.path, tmp_path / "run")
     file = tmp_path / "run" / name
     content = file.read_bytes()
@@ -159,9 +166,7 @@ def test_flipped_bits_of_a_finished_run_are_noticed(name, data, finished, tmp_pa
         file.write_bytes(changed)
         run = SurrogateRun.open(tmp_path / "run", trust=True)
         with pytest.raises(DamagedError, match=f"{name} is damaged: it does not match its SHA-256"):
-            {"result.json": lambda: run.result, "model.safetensors": run.surrogate, "history.jsonl": run.history}[
-                name
-            ]()
+            read(run)
     file.write_bytes(content)
     run = SurrogateRun.open(tmp_path / "run", trust=True)
     assert run.result == finished.result and run.history() == finished.history()

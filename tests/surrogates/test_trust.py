@@ -93,9 +93,9 @@ def test_only_a_network_that_is_named_is_imported(planted):
 def test_in_the_library(planted, data, monkeypatch):
     monkeypatch.syspath_prepend(str(planted / "here"))
     monkeypatch.delitem(sys.modules, "planted", raising=False)
-    with pytest.raises(ValueError, match="'planted:Planted' is code outside sparse-langevin.*pass trust=True"):
+    with pytest.raises(ValueError, match=r"'planted:Planted' is code outside sparse-langevin.*pass trust=True"):
         SurrogateRun.open(planted / "run").surrogate()
-    with pytest.raises(ValueError, match="'planted:Planted' is code outside sparse-langevin.*pass trust=True"):
+    with pytest.raises(ValueError, match=r"'planted:Planted' is code outside sparse-langevin.*pass trust=True"):
         load_exported(planted / "exported")
     assert not (planted / "here" / "ran-planted").exists()
     expected = SurrogateRun.open(planted / "run", trust=True).surrogate().predict(data.inputs("test"))
