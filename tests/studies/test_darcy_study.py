@@ -16,7 +16,7 @@ from sparse_langevin.studies.darcy_cells import DARCY, FIELDS, PAPER, Field, cel
 from sparse_langevin.studies.darcy_claims import claims_table
 from sparse_langevin.studies.darcy_report import main_table, publish
 from sparse_langevin.studies.darcy_search import VARIATIONS, search_cells, search_table
-from tests.cli.test_data import call, refused
+from tests.commands import call, refused
 from tests.surrogates.small import NETWORK
 
 pytestmark = pytest.mark.usefixtures("forked")

@@ -5,8 +5,9 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from sparse_langevin.surrogates.calibration import Factors, find_factors, trust_of
-from sparse_langevin.surrogates.prediction import Forecast
+from sparse_langevin.posterior import Prediction
+from sparse_langevin.posterior.calibration import Recalibration
+from sparse_langevin.surrogates.calibration import find_factors, trust_of
 
 
 def made(weights, noise, fields=300, edges=100, seed=0):
@@ -14,7 +15,7 @@ def made(weights, noise, fields=300, edges=100, seed=0):
     rng = np.random.default_rng(seed)
     std = rng.lognormal(0, 1, size=(fields, edges))
     mean = rng.normal(size=(fields, edges))
-    forecast = Forecast(torch.from_numpy(mean), torch.from_numpy(std), 0.5, samples=9)
+    forecast = Prediction(torch.from_numpy(mean), torch.from_numpy(std), 0.5, samples=9)
     return mean + np.hypot(weights * std, noise * 0.5) * rng.normal(size=std.shape), forecast
 
 
@@ -41,8 +42,8 @@ def test_edges_that_are_known_do_not_count():
     """Those of closed sides: a likelihood with them would have no noise at all."""
     true, forecast = made(2.0, 0.5)
     known = torch.full((300, 5), 3.0, dtype=torch.float64)
-    velocity, std = torch.cat([forecast.velocity, known], 1), torch.cat([forecast.std, 0 * known], 1)
-    more = Forecast(velocity, std, forecast.noise_std, samples=9)
+    velocity, std = torch.cat([forecast.mean, known], 1), torch.cat([forecast.std, 0 * known], 1)
+    more = Prediction(velocity, std, forecast.noise_std, samples=9)
     truth = np.concatenate([true, known.numpy() * (1 + 1e-8)], axis=1)
     assert find_factors(truth, more) == find_factors(true, forecast)
     assert trust_of(truth, more).plain == trust_of(true, forecast).plain
@@ -52,12 +53,13 @@ def test_edges_that_are_known_do_not_count():
 
 def test_quantiles_are_those_of_the_normal_distribution():
     _, forecast = made(1.0, 1.0, fields=2, edges=3)
-    better = Factors(2.0, 3.0, 0.9, 1).apply(forecast, [0.1, 0.5, 0.9])
+    factors = Recalibration(2.0, 3.0, 0.9, 0.5, 0.9, 1)
+    better = factors.apply(forecast, [0.1, 0.5, 0.9])
     total = np.hypot(2 * forecast.std.numpy(), 1.5)
     np.testing.assert_allclose(better.total_std, total)
     for level, quantile in zip((0.1, 0.5, 0.9), better.quantiles.numpy(), strict=True):
-        np.testing.assert_allclose(quantile, norm.ppf(level, forecast.velocity.numpy(), total))
+        np.testing.assert_allclose(quantile, norm.ppf(level, forecast.mean.numpy(), total))
     with pytest.raises(ValueError, match=r"between 0 and 1, got \[1\.5\]"):
-        Factors(2.0, 3.0, 0.9, 1).apply(forecast, [1.5])
+        factors.apply(forecast, [1.5])
     with pytest.raises(ValueError, match="no spread to correct"):
-        Factors(2.0, 3.0, 0.9, 1).apply(Forecast(forecast.velocity))
+        factors.apply(Prediction(forecast.mean))

@@ -16,7 +16,7 @@ from sparse_langevin.surrogates.agreement import agreement
 from sparse_langevin.surrogates.chains import train_chains
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import judge, report
-from sparse_langevin.surrogates.runs import empty_surrogate
+from sparse_langevin.surrogates.surrogate import empty_surrogate
 from tests.processes import processes, run_command
 from tests.surrogates.conftest import short
 
@@ -44,13 +44,13 @@ def test_chains_differ_from_their_first_weights_on(two):
     first, second = two.chains()
     assert first.settings.differences(second.settings) == ["chain"]
     assert {s.chain for s in second.bank()} == {1}
-    one, other = (next(iter(empty_surrogate(c.settings, c.grid).parameters())) for c in (first, second))
+    one, other = (next(iter(empty_surrogate(c.settings, c.problem, trust=True).parameters())) for c in (first, second))
     assert (one - other).abs().min() > 0
     assert first.history()[0]["loss"] != second.history()[0]["loss"]
 
 
 def test_predictions_pool_all_chains(two, data):
-    kappa = torch.from_numpy(data.array("kappa", "test"))
+    kappa = data.inputs("test")
     forecast = predict(two, kappa)
     assert forecast.samples == 8
     outputs = []
@@ -59,24 +59,24 @@ def test_predictions_pool_all_chains(two, data):
         for sample in chain.bank():
             surrogate.load_state_dict(sample.parameters, strict=False)
             outputs.append(surrogate.predict(kappa))
-    torch.testing.assert_close(forecast.velocity, torch.stack(outputs).mean(0), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(forecast.std, torch.stack(outputs).std(0, correction=0), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(forecast.mean, torch.stack(outputs).mean(0).float(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(forecast.std, torch.stack(outputs).std(0, correction=0).float(), rtol=1e-4, atol=1e-6)
 
 
 def test_agreement_is_about_predictions(two, data):
     known = agreement(two, data)
     names = ["sigma", "delta of layers.1.weight", "delta of layers.3.weight"]
-    assert list(known.traces) == [*names, *(f"velocity in test field {i}" for i in range(3))]
+    assert list(known.traces) == [*names, *(f"output of test example {i}" for i in range(3))]
     assert all(draws.shape == (2, 4) for draws in known.traces.values())
     assert known.traces["sigma"].tolist() == [[s.sigma for s in chain.bank()] for chain in two.chains()]
-    surrogate, kappa = two.surrogate(), torch.from_numpy(data.array("kappa", "test")[:1])
+    surrogate, kappa = two.surrogate(), data.inputs("test")[:1]
     outputs = []
     for sample in two.samples():
         surrogate.load_state_dict(sample.parameters, strict=False)
         outputs.append(surrogate.predict(kappa)[0].numpy())
     everywhere = np.array(outputs, dtype=float).reshape(2, 4, -1)
     least = int(everywhere.reshape(8, -1).std(axis=0).argmax())
-    np.testing.assert_allclose(known.traces["velocity in test field 0"], everywhere[:, :, least], rtol=1e-5)
+    np.testing.assert_allclose(known.traces["output of test example 0"], everywhere[:, :, least], rtol=1e-5)
     np.testing.assert_allclose(known.rhat[0], rhat(everywhere), rtol=1e-3)
     assert any("disagree" in line for line in known.verdict)
     assert known.table().rows[0][0] == "sigma" and "2 chains of 4 draws" in known.table().caption
@@ -109,7 +109,7 @@ def test_errors(two, data, tmp_path):
     train(short(**FOUR), data, part, progress=False)
     SurrogateRun.at(part / "chain-1", short(chain=1, **FOUR), data).begin()
     with pytest.raises(ValueError, match="chain-1 is not finished: the same train command goes on"):
-        predict(SurrogateRun.open(part), torch.ones(1, 6, 8))
+        predict(SurrogateRun.open(part, trust=True), np.ones((1, 6, 8)))
 
 
 def test_interrupted_chains_go_on(data, tmp_path):
@@ -133,7 +133,7 @@ def test_interrupted_chains_go_on(data, tmp_path):
     child.start()
     child.join(timeout=200)
     assert child.exitcode == 0, errors.read_text()
-    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    settings = json.loads((tmp_path / "run" / "artefact.json").read_text())["body"]["settings"]
     whole = train_chains(type(short()).from_json(settings), data, tmp_path / "whole", 2, progress=False)
     assert [content(c) for c in SurrogateRun.open(tmp_path / "run").chains()] == [content(c) for c in whole.chains()]
 

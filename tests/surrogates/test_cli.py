@@ -7,17 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from sparse_langevin.cli import main
 from sparse_langevin.problems.darcy import Grid, Recipe, generate
+from sparse_langevin.storage.artefact import Artefact
 from sparse_langevin.storage.checkpoint import checkpoints
+from sparse_langevin.storage.runs import RUN
 from sparse_langevin.surrogates import SurrogateRun
 from sparse_langevin.surrogates.report import judge
-from tests.cli.test_data import call, refused
+from tests.commands import call, refused
 from tests.surrogates.small import NETWORK
 
-SHORT = ["--epochs", 3, "--batch-size", 8, "--samples", 2, "--network", NETWORK]
+OWN = ["--network", NETWORK]
+SHORT = ["--epochs", 3, "--batch-size", 8, "--samples", 2, *OWN]
 
 
 @pytest.fixture
@@ -25,6 +27,11 @@ def copy(finished, tmp_path):
     """A finished run that a test may damage."""
     shutil.copytree(finished.path, tmp_path / "copy")
     return tmp_path / "copy"
+
+
+def begun(folder):
+    """Let a finished run be one that was stopped before its end."""
+    replace(Artefact.open(folder, RUN), files=None)._enter()
 
 
 def test_train_again_resumes_or_says_it_is_done(data, tmp_path):
@@ -43,15 +50,15 @@ def test_validation_is_named(data, tmp_path):
 def test_recalibration_uses_validation_data_only(data, tmp_path, monkeypatch, capsys):
     run = ["--run", tmp_path / "run", "--validation", 0.3, "--burn-in", 0.5]
     call("train", "--data", data.folder, *run, *SHORT)
-    text = " ".join(call("evaluate", tmp_path / "run").split())
+    text = " ".join(call("evaluate", tmp_path / "run", *OWN).split())
     assert "recalibrated" in text and "as it is" in text
-    place = SurrogateRun.open(tmp_path / "run")
+    place = SurrogateRun.open(tmp_path / "run", trust=True)
     judged = judge(place)
     assert judged.trust.factors.count == 9 * data.grid.edges  # 30 % of the 30 training samples
     assert judged.trust.factors.after == pytest.approx(0.9, abs=0.01)
     rng = np.random.default_rng(0)
     np.save(tmp_path / "kappa.npy", rng.uniform(1, 5, size=(2, 6, 8)))
-    common = ["--input", tmp_path / "kappa.npy", "--quantiles", 0.05, "--quantiles", 0.95, "--out"]
+    common = ["--input", tmp_path / "kappa.npy", *OWN, "--quantiles", 0.05, "--quantiles", 0.95, "--out"]
     call("predict", tmp_path / "run", *common, tmp_path / "plain.npz")
     call("predict", tmp_path / "run", *common, tmp_path / "better.npz", "--recalibrated")
     shutil.copytree(data.folder, tmp_path / "moved")
@@ -76,13 +83,13 @@ def test_recalibration_uses_validation_data_only(data, tmp_path, monkeypatch, ca
         np.testing.assert_allclose(better["quantiles"], better["velocity"] + np.stack([-reach, reach]), rtol=1e-4)
     sample = judged.prediction
     assert judged.trust.plain.coverage[0.9] == pytest.approx(
-        np.mean(np.abs(data.array("velocity", "test") - sample.velocity.numpy()) < 1.6449 * sample.total_std.numpy()),
+        np.mean(np.abs(data.array("velocity", "test") - sample.mean.numpy()) < 1.6449 * sample.total_std.numpy()),
         abs=1e-3,
     )
 
 
 def test_evaluate(data, finished, tmp_path):
-    text = call("evaluate", finished.path, "--out", tmp_path / "errors.csv")
+    text = call("evaluate", finished.path, *OWN, "--out", tmp_path / "errors.csv")
     assert "training" in text and "70.00" in text
     rows = np.genfromtxt(tmp_path / "errors.csv", delimiter=",", names=True)
     assert len(rows) == 10
@@ -93,10 +100,12 @@ def test_evaluate(data, finished, tmp_path):
 def test_predict_takes_the_mean_over_samples(data, finished, tmp_path):
     kappa = data.array("kappa", "test")
     np.save(tmp_path / "kappa.npy", kappa)
-    call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "u.npz")
-    call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "last.npz", "--last")
+    call("predict", finished.path, *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "u.npz")
+    call("predict", finished.path, *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "last.npz", "--last")
     levels = ["--quantiles", 0.05, "--quantiles", 0.95]
-    call("predict", finished.path, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "q.npz", "--std", *levels)
+    call(
+        "predict", finished.path, *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "q.npz", "--std", *levels
+    )
     with np.load(tmp_path / "u.npz") as file, np.load(tmp_path / "last.npz") as other:
         found, last = dict(file), dict(other)
     with np.load(tmp_path / "q.npz") as file:
@@ -106,10 +115,9 @@ def test_predict_takes_the_mean_over_samples(data, finished, tmp_path):
     np.testing.assert_allclose(high - low, 2 * 1.645 * found["total_std"], rtol=0.05)
     assert found["velocity"].shape == found["std"].shape == (10, data.grid.edges) and "std" not in last
     surrogate, all_samples, weights = finished.surrogate(), [], []
-    maps = surrogate.normalisation
     for sample in finished.bank():
         surrogate.load_state_dict(surrogate.state_dict() | sample.parameters)
-        all_samples.append(surrogate.predict(maps.kappa_mean.new_tensor(kappa)).double().numpy())
+        all_samples.append(surrogate.predict(kappa).numpy())
         weights.append(sample.weight)
     mean = np.average(all_samples, axis=0, weights=weights)
     std = np.sqrt(np.average((np.array(all_samples) - mean) ** 2, axis=0, weights=weights))
@@ -118,7 +126,7 @@ def test_predict_takes_the_mean_over_samples(data, finished, tmp_path):
 
 
 def test_report_is_one_file(finished, tmp_path):
-    call("report", finished.path, finished.path, "--out", tmp_path / "report.html")
+    call("report", finished.path, finished.path, *OWN, "--out", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for text in ("Learning curves", "Sparsity", "inclusion probabilities", "training mean", "seconds an epoch"):
         assert text in page
@@ -144,10 +152,10 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     other = generate(Recipe("kle", 8, Grid(5, 5), {"terms": 3}, test_share=0.5), tmp_path / "other", workers=0)
     fields = generate(Recipe("kle", 8, Grid(8, 6), {"terms": 3}, test_share=0.5), tmp_path / "fields", workers=0)
     call("train", "--data", fields.folder, "--run", tmp_path / "elsewhere", *SHORT)
-    assert "a report compares runs on one data set" in error("report", finished.path, tmp_path / "elsewhere")
-    assert "5 by 5 cells, but the network" in error("evaluate", finished.path, "--data", other.folder)
+    assert "a report compares runs on one data set" in error("report", finished.path, tmp_path / "elsewhere", *OWN)
+    assert "with grid.nx = 8, now it is 5" in error("evaluate", finished.path, *OWN, "--data", other.folder)
     np.save(tmp_path / "small.npy", other.array("kappa"))
-    predict = ["predict", finished.path, "--out", tmp_path / "u.npz", "--input"]
+    predict = ["predict", finished.path, *OWN, "--out", tmp_path / "u.npz", "--input"]
     assert "sample 0: kappa must have shape" in error(*predict, tmp_path / "small.npy")
     negative = data.array("kappa")
     negative[3, 2, 1] = -0.5
@@ -157,7 +165,7 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     assert not (tmp_path / "u.npz").exists()
     for extra in (("--quantiles", 0.5), ("--std",), ("--recalibrated",)):
         assert "--last is one network" in error(*predict, tmp_path / "negative.npy", "--last", *extra)
-    assert "is not a run: it has no run.json" in error("predict", data.folder, *predict[2:], tmp_path / "negative.npy")
+    assert "is a data set made by" in error("predict", data.folder, *predict[2:], tmp_path / "negative.npy")
     (tmp_path / "empty.npy").touch()
     assert "empty.npy is not a .npy, .npz or HDF5 file" in error(*predict, tmp_path / "empty.npy")
     np.savez(tmp_path / "cut.npz", kappa=negative)
@@ -167,29 +175,35 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     assert "must hold real numbers, got complex128" in error(*predict, tmp_path / "complex.npy")
     np.save(tmp_path / "huge.npy", np.abs(negative) * 1e300)
     assert "more than single precision can hold" in error(*predict, tmp_path / "huge.npy")
-    assert "is the folder of a run" in error("export", finished.path, "--out", finished.path, "--force")
+    assert "is the folder of a run" in error("export", finished.path, *OWN, "--out", finished.path, "--force")
     manifest = (data.folder / "artefact.json").read_bytes()
-    assert "not a model" in error("export", finished.path, "--out", data.folder, "--force")
+    assert "not a model" in error("export", finished.path, *OWN, "--out", data.folder, "--force")
     assert (data.folder / "artefact.json").read_bytes() == manifest
     assert "must end in .npz" in error("predict", finished.path, "--input", "x.npy", "--out", tmp_path / "u.txt")
     (tmp_path / "there.html").write_text("mine")
     assert "it exists" in error("report", finished.path, "--out", tmp_path / "there.html")
     assert (tmp_path / "there.html").read_text() == "mine"
-    assert "samples 0 to 9, got 10" in error("report", finished.path, "--out", tmp_path / "r.html", "--sample", 10)
+    wrong = ["--out", tmp_path / "r.html", "--sample", 10]
+    assert "examples 0 to 9, got 10" in error("report", finished.path, *OWN, *wrong)
 
     sample = min(copy.glob("samples/sample-*"))
     content = sample.read_bytes()
     sample.write_bytes(content[:-10])
-    assert f"{sample.name} is damaged" in error("evaluate", copy)
+    assert f"{sample.name} is damaged" in error("evaluate", copy, *OWN)
     sample.write_bytes(content)
     model = copy / "model.safetensors"
-    model.write_bytes(model.read_bytes()[:-1] + b"x")
-    assert "does not match its SHA-256" in error("evaluate", copy)
+    content = model.read_bytes()
+    model.write_bytes(content[:-1] + b"x")
+    text = error("evaluate", copy, *OWN)
+    assert text.startswith(f"error: {model} is damaged: it does not match its SHA-256")
+    model.write_bytes(content)
     for content in ("{}", "[", ""):
         (copy / "result.json").write_text(content)
-        assert "result.json is damaged" in error("evaluate", copy)
+        assert "result.json is damaged" in error("evaluate", copy, *OWN)
     (copy / "result.json").unlink()
-    assert "is not finished: the same train command" in error("evaluate", copy)
+    assert "result.json is damaged: it is missing" in error("evaluate", copy, *OWN)
+    begun(copy)
+    assert "is not finished: the same train command" in error("evaluate", copy, *OWN)
     state = checkpoints(copy / "checkpoints")[-1] / "state.safetensors"
     state.write_bytes(b"rubbish" + state.read_bytes()[7:])
     settings = finished.settings
@@ -214,43 +228,43 @@ def test_a_network_beside_the_user(data, tmp_path, monkeypatch, capsys):
 
 def test_what_an_extra_is_for(finished, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    text = refused(monkeypatch, capsys, "export", finished.path, "--out", tmp_path / "small", "--onnx")
+    text = refused(monkeypatch, capsys, "export", finished.path, *OWN, "--out", tmp_path / "small", "--onnx")
     assert "pip install 'sparse-langevin[deploy]'" in text and not (tmp_path / "small").exists()
 
 
 def test_export_ships_the_last_sample(data, finished, tmp_path, monkeypatch, capsys):
     onnxruntime = pytest.importorskip("onnxruntime")
-    text = call("export", finished.path, "--out", tmp_path / "small", "--onnx")
+    text = call("export", finished.path, *OWN, "--out", tmp_path / "small", "--onnx")
     session = onnxruntime.InferenceSession(tmp_path / "small" / "network.onnx")
     kappa = np.random.default_rng(0).uniform(3, 9, (5, 6, 8)).astype(np.float32)
     (velocity,) = session.run(None, {"input": kappa})  # physical units at both ends
-    expected = finished.surrogate().predict(torch.from_numpy(kappa)).numpy()
+    expected = finished.surrogate().predict(kappa).numpy()
     np.testing.assert_allclose(velocity, expected, rtol=1e-4, atol=1e-4)
     assert float(re.search(r"ONNX Runtime differs from torch by at most (\S+)", text).group(1)) < 1e-5
     np.save(tmp_path / "kappa.npy", data.array("kappa", "test"))
-    call("export", finished.path, "--out", tmp_path / "exact", "--values", "packed")
+    call("export", finished.path, *OWN, "--out", tmp_path / "exact", "--values", "packed")
     found = []
     for folder, more in ((finished.path, ["--last"]), (tmp_path / "small", []), (tmp_path / "exact", [])):
         out = tmp_path / f"{folder.name}.npz"
-        call("predict", folder, *more, "--input", tmp_path / "kappa.npy", "--out", out)
+        call("predict", folder, *more, *OWN, "--input", tmp_path / "kappa.npy", "--out", out)
         with np.load(out) as made:
             found.append(made["velocity"])
     last, small, exact = found
     np.testing.assert_allclose(exact, last, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(small, last, rtol=1e-3, atol=1e-3)
     assert np.abs(small - last).max() > 1e-6
-    assert "it exists" in refused(monkeypatch, capsys, "export", finished.path, "--out", tmp_path / "small")
-    call("export", finished.path, "--out", tmp_path / "small", "--force")
+    assert "it exists" in refused(monkeypatch, capsys, "export", finished.path, *OWN, "--out", tmp_path / "small")
+    call("export", finished.path, *OWN, "--out", tmp_path / "small", "--force")
     assert not (tmp_path / "small" / "network.onnx").exists()  # it might be that of another network
     (tmp_path / "small" / "artefact.json").write_text("{}")
-    predict = ["predict", tmp_path / "small", "--input", tmp_path / "kappa.npy", "--out", tmp_path / "c.npz"]
+    predict = ["predict", tmp_path / "small", *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "c.npz"]
     assert "is damaged" in refused(monkeypatch, capsys, *predict)
 
 
 def test_recalibration_without_samples(data, tmp_path, monkeypatch, capsys):
     call("train", "--data", data.folder, "--run", tmp_path / "run", "--method", "adam", "--validation", 0.3, *SHORT)
     np.save(tmp_path / "kappa.npy", data.array("kappa", "test"))
-    predict = ["predict", tmp_path / "run", "--input", tmp_path / "kappa.npy", "--out", tmp_path / "out.npz"]
+    predict = ["predict", tmp_path / "run", *OWN, "--input", tmp_path / "kappa.npy", "--out", tmp_path / "out.npz"]
     assert "has kept no posterior samples" in refused(monkeypatch, capsys, *predict, "--recalibrated")
 
 
@@ -259,11 +273,11 @@ def test_what_is_refused_before_a_run_begins(data, tmp_path, monkeypatch, capsys
     assert "of 30 training samples is none" in refused(monkeypatch, capsys, *train, "--validation", 0.01)
     for method in ("adam", "psgld"):
         for network, message in {
-            "Scalar": "gives outputs of shape (2, 1) for 2 fields: it must be a tensor of shape (2, 110)",
-            "FirstAlone": "gives outputs of shape (1, 110) for 2 fields",
-            "Pair": "gives a tuple for 2 fields",
-            "Unbuilt": "called with a grid, failed: AttributeError: 'Grid' object has no attribute 'sides'",
-            "Double": "given fields of shape (2, 1, 6, 8), failed: RuntimeError: mat1 and mat2 must have",
+            "Scalar": "gives outputs of shape (2, 1) for 2 examples: it must be a tensor of shape (2, 110)",
+            "FirstAlone": "gives outputs of shape (1, 110) for 2 examples",
+            "Pair": "gives a tuple for 2 examples",
+            "Unbuilt": "with options {}, failed: AttributeError: 'Grid' object has no attribute 'sides'",
+            "Double": "given inputs of shape (2, 1, 6, 8), failed: RuntimeError: mat1 and mat2 must have",
             "Unlayered": "needs sparse layers",
         }.items():
             text = refused(
@@ -287,5 +301,5 @@ def test_another_data_set_when_the_runs_own_is_gone(tmp_path):
     call("train", "--data", mine.folder, "--run", tmp_path / "run", "--validation", 0.3, "--burn-in", 0.5, *SHORT)
     mine.folder.rename(tmp_path / "gone")
     other = generate(replace(recipe, seed=1), tmp_path / "other", workers=0)
-    text = " ".join(call("evaluate", tmp_path / "run", "--data", other.folder).split())
+    text = " ".join(call("evaluate", tmp_path / "run", *OWN, "--data", other.folder).split())
     assert "as it is" in text and "warning: error bars are not recalibrated: the data set of the run" in text

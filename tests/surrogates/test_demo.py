@@ -1,6 +1,6 @@
 """The demo, made tiny."""
 
-from tests.cli.test_data import call, refused
+from tests.commands import call, refused
 
 
 def test_from_random_fields_to_a_report(tmp_path, monkeypatch, capsys):

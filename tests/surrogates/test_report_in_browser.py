@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.cli.test_data import call
+from tests.commands import call
+from tests.surrogates.small import NETWORK
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 CHECK = """
@@ -32,7 +33,7 @@ addEventListener("load", () => {
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 def test_opens_without_a_fault(finished, tmp_path):
-    call("report", finished.path, "--out", tmp_path / "report.html")
+    call("report", finished.path, "--network", NETWORK, "--out", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     (tmp_path / "checked.html").write_text(page.replace("</body>", CHECK + "</body>"))
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr"]

@@ -159,7 +159,7 @@ def judge(contender: Contender, place: Place) -> Judgement:
             raise ValueError(f"{contender.title} cannot be judged: the run in {run.path} has diverged")
     held_kappa, held_velocity = set_apart(contender.cells[0].settings, data)
     held = contender.forecast(runs, held_kappa)
-    noise = held.noise_std if held.noise_std is not None else fitted_noise(held_velocity, held)
+    noise = fitted_noise(held_velocity, held) if held.noise_std is None else float(held.noise_std)
     kappa, true = data.inputs("test"), data.outputs("test")
     forecast = replace(contender.forecast(runs, kappa), noise_std=noise)
     factors = find_factors(held_velocity, replace(held, noise_std=noise))

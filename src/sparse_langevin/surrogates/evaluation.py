@@ -67,15 +67,12 @@ def evaluate(predict: Callable[[Array], Array], data: DataSet, split: Split = "t
 def baselines(data: DataSet, split: Split = "test") -> list[Baseline]:
     """Errors of the rivals on a part of a data set, from its folder if they are known."""
     path = data.folder / BASELINES.format(split)
-    about = {"data": data.fingerprint}
-    if path.exists():
-        try:
-            head, *rows = read_lines(path)
-            if head == about:
-                return [Baseline(str(r["name"]), str(r["text"]), dict(r["errors"])) for r in rows]
-        except (DamagedError, KeyError, ValueError):
-            pass  # it can be computed again
+    with contextlib.suppress(OSError, DamagedError, KeyError, TypeError, ValueError):  # it can be computed again
+        (kept,) = read_lines(path)  # in one line: of several, the last could be cut off without notice
+        if kept["data"] == data.fingerprint:
+            return [Baseline(**one) for one in kept["baselines"]]
     found = data.problem.baselines(data, split)
     with contextlib.suppress(OSError):  # somebody else's folder
-        write_atomically(path, b"".join(map(write_line, (about, *(one._asdict() for one in found)))))
+        line = {"data": data.fingerprint, "baselines": [one._asdict() for one in found]}
+        write_atomically(path, write_line(line))
     return found

@@ -24,7 +24,7 @@ def blaming(who: str) -> Iterator[None]:
     except ValueError:
         raise
     except Exception as error:
-        raise ValueError(f"{who} failed: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{who} failed: {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, trust: bool = False) -> nn.Module:

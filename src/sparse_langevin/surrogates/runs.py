@@ -176,9 +176,9 @@ class SurrogateRun:
 
     def surrogate(self) -> Surrogate:
         """The finished network: physical inputs in, physical outputs out."""
-        surrogate = empty_surrogate(self.settings, self.problem, trust=self.trust)
+        surrogate, tensors = empty_surrogate(self.settings, self.problem, trust=self.trust), self._tensors
         try:
-            surrogate.load_state_dict(self._tensors)
+            surrogate.load_state_dict(tensors)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             name = self.settings.network or self.problem.default_network

@@ -109,9 +109,10 @@ class Settings:
         object.__setattr__(self, "network", RENAMED.get(self.network, self.network.replace(*MOVED)))
         self.algorithm  # raises if there is no such method  # noqa: B018
         try:
-            json.dumps(dict(self.network_options))
+            options = json.loads(json.dumps(dict(self.network_options)))  # as a file has them: no tuples
         except TypeError as error:
             raise ValueError(f"network_options must be something that JSON can hold: {error}") from error
+        object.__setattr__(self, "network_options", options)
         for one in fields(self):
             value, whole = getattr(self, one.name), one.type is int
             if one.type not in (int, float):
