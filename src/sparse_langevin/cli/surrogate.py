@@ -71,9 +71,7 @@ def _settings_on_the_command() -> list[str]:
 def _train_signature() -> inspect.Signature:
     """The options of `train`: its own, and one for each setting, with the defaults of the method that is asked for."""
     words = sys.argv
-    asked = next(
-        (words[i + 1] for i in range(len(words) - 1) if words[i] == "--method"), Settings.of("psgld-sa").method
-    )
+    asked = next((words[i + 1] for i in range(len(words) - 1) if words[i] == "--method"), "psgld-sa")
     try:
         usual = Settings.of(asked)
     except ValueError:  # said when the command runs

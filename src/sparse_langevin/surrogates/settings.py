@@ -77,8 +77,8 @@ class Settings:
     step_size: Positive = Field(
         1e-3,
         description="First step size. It follows half a cosine down to final_step times itself at the end of burn_in, "
-        "and stays there while samples are taken. With a preconditioner, and with Adam, it is about the distance that a "
-        "weight moves in a step; without one it acts on the gradient of the mean over examples and outputs.",
+        "and stays there while samples are taken. With a preconditioner, and with Adam, it is about the distance that "
+        "a weight moves in a step; without one it acts on the gradient of the mean over examples and outputs.",
     )
     final_step: Part = Field(0.02, description="Where the cosine ends, as a share of the first step size.")
     warmup: Share = Field(0.1, description="Part of the run in which the step size grows to its full value.")
