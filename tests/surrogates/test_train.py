@@ -126,7 +126,9 @@ def test_validation_data_are_not_trained_on(data, tmp_path):
     velocity[:6] *= 3.0  # the first 20 % of the 30 training samples
     np.savez(other, kappa=kappa, velocity=velocity)
     changed = generate(
-        Recipe("arrays", 40, data.grid, {"file": str(other)}, test_share=0.25), tmp_path / "changed", workers=0
+        Recipe("arrays", 40, data.grid, {"file": str(other), "any_residual": True}, test_share=0.25),
+        tmp_path / "changed",
+        workers=0,
     )
     runs = [
         train(short(validation=0.2), d, tmp_path / f"run-{i}", progress=False) for i, d in enumerate((data, changed))
@@ -257,7 +259,7 @@ def test_units_that_single_precision_cannot_hold(data, tmp_path):
         ("velocity", (kappa, velocity * 1e200), r"single precision cannot hold, .*outputs up to .*e.20.: choose other"),
     ):
         np.savez(tmp_path / f"{name}.npz", kappa=arrays[0], velocity=arrays[1])
-        recipe = Recipe("arrays", 40, data.grid, {"file": str(tmp_path / f"{name}.npz")})
+        recipe = Recipe("arrays", 40, data.grid, {"file": str(tmp_path / f"{name}.npz"), "any_residual": True})
         big = generate(recipe, tmp_path / name, workers=0)
         with pytest.raises(ValueError, match=message):
             train(short(), big, tmp_path / "run", progress=False)
