@@ -1,5 +1,6 @@
 """Commands about surrogates: train, evaluate, predict, report, export."""
 
+import inspect
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from sparse_langevin.cli.tables import print_table
 from sparse_langevin.storage.files import require_new, write_new
+from sparse_langevin.surrogates.settings import Settings
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run that 'train' has made.")]
 Data = Annotated[Path | None, typer.Option(help="Another data set of the same problem. The default is the run's own.")]
@@ -28,69 +30,28 @@ Network = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 
 
-def train(
-    data: Annotated[Path, typer.Option(help="Data set made by 'generate' or 'import'.")],
-    run: Annotated[Path, typer.Option(help="Folder of the run. If it was begun, the same command goes on.")],
-    method: Annotated[str, typer.Option(help="sgld, psgld, sgld-sa, psgld-sa; or adam, the baseline.")] = "psgld-sa",
-    sparsity: Annotated[float, typer.Option(help="Share of zeros in the sparse layers, in [0, 1).")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the weights, the order of the data and the noise.")] = 0,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Samples in a step.")] = None,
-    step_size: Annotated[float | None, typer.Option(help="First step size; it falls along half a cosine.")] = None,
-    final_step: Annotated[float | None, typer.Option(help="Last step size, as a share of the first.")] = None,
-    warmup: Annotated[float | None, typer.Option(help="Part of the run in which the step size grows.")] = None,
-    momentum: Annotated[
-        float | None, typer.Option(help="Memory of the average of steps, in [0, 1); 0 is the paper's algorithm.")
-    ] = None,
-    tau: Annotated[float | None, typer.Option(help="Inverse temperature; 1 is the posterior.")] = None,
-    noise_from: Annotated[
-        float | None, typer.Option(help="Part of the run after which the noise sets in; 0 is the paper's algorithm.")
-    ] = None,
-    v0: Annotated[float | None, typer.Option(help="Scale of the spike.")] = None,
-    v1: Annotated[float | None, typer.Option(help="Variance of the slab.")] = None,
-    sigma0: Annotated[float | None, typer.Option(help="Standard deviation of the Gaussian prior.")] = None,
-    prune_end: Annotated[float | None, typer.Option(help="Part of the run after which the zeros are fixed.")] = None,
-    samples: Annotated[int | None, typer.Option(min=0, help="Posterior samples to keep.")] = None,
-    burn_in: Annotated[float | None, typer.Option(help="Part of the run before the first sample.")] = None,
-    validation: Annotated[
-        float | None, typer.Option(help="Share of the training data to set apart and watch instead of the test data.")
-    ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(help="One of the problem's networks, or module:Class of your own."),
-    ] = None,
-    network_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Keyword argument of the network: repeat the option.")
-    ] = None,
-    cycles: Annotated[
-        int | None, typer.Option(min=1, help="Times that the step size starts anew, to visit several modes.")
-    ] = None,
-    chains: Annotated[
-        int, typer.Option(min=1, help="Independent chains, in processes side by side; more can be added later.")
-    ] = 1,
-    device: Device = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write the learning curves for TensorBoard, too.")
-    ] = False,
-) -> None:
-    """Train a sparse Bayesian surrogate; options without a value have the method's default."""
-    from sparse_langevin.surrogates import Settings, open_data
+def train(**given: Any) -> None:
+    """Train a sparse Bayesian surrogate. The defaults shown are those of the method: see train --method NAME --help."""
+    from sparse_langevin.surrogates import open_data
     from sparse_langevin.surrogates import train as train_surrogate
     from sparse_langevin.surrogates.chains import train_chains
 
-    given, seconds = locals(), dict[str, float]()
-    changes = {f.name: given[f.name] for f in fields(Settings) if f.name not in ("method", "chain", "network_options")}
-    settings = Settings.of(method, **changes, network_options=parsed_options(network_option or []))
-    allow(network)
-    examples = open_data(data)
-    if chains == 1:
-        place = train_surrogate(settings, examples, run, device=device, profile=seconds, tensorboard=tensorboard)
-    elif profile or tensorboard:
-        raise ValueError(f"--{'profile' if profile else 'tensorboard'} is for one chain: leave out --chains")
+    seconds: dict[str, float] = {}
+    changes = {name: given[name] for name in _settings_on_the_command() if name != "method"}
+    changes["network_options"] = parsed_options(given["network_option"] or [])
+    settings = Settings.of(given["method"], **changes)
+    allow(settings.network)
+    run, device = given["run"], given["device"]
+    examples = open_data(given["data"])
+    if given["chains"] == 1:
+        place = train_surrogate(
+            settings, examples, run, device=device, profile=seconds, tensorboard=given["tensorboard"]
+        )
+    elif given["profile"] or given["tensorboard"]:
+        raise ValueError(f"--{'profile' if given['profile'] else 'tensorboard'} is for one chain: leave out --chains")
     else:
-        place = train_chains(settings, examples, run, chains, device=device)
-    if profile and seconds:
+        place = train_chains(settings, examples, run, given["chains"], device=device)
+    if given["profile"] and seconds:
         _print_profile(seconds)
     result = place.result
     line = f"{result['parameters']:,} parameters, {result['zeros']:,} zeros of {result['sparse_parameters']:,}"
@@ -100,6 +61,64 @@ def train(
         part = "validation data" if place.settings.validation else "test data"
         print(f"last sample on {part}: {', '.join(errors)}")
     print(f"{run}\nnext: sparse-langevin report {run} --out report.html")
+
+
+def _settings_on_the_command() -> list[str]:
+    """Settings that are options: chains are counted by the command, and a network's options are given one by one."""
+    return [field.name for field in fields(Settings) if field.name not in ("chain", "network_options")]
+
+
+def _train_signature() -> inspect.Signature:
+    """The options of `train`: its own, and one for each setting, with the defaults of the method that is asked for."""
+    words = sys.argv
+    asked = next((words[i + 1] for i in range(len(words) - 1) if words[i] == "--method"), "psgld-sa")
+    try:
+        usual = Settings.of(asked)
+    except ValueError:  # said when the command runs
+        usual = Settings.of("psgld-sa")
+    described = Settings.__pydantic_fields__  # type: ignore[attr-defined]
+    options: dict[str, tuple[Any, Any]] = {
+        "data": (Annotated[Path, typer.Option(help="Data set made by 'generate' or 'import'.")], ...),
+        "run": (
+            Annotated[Path, typer.Option(help="Folder of the run. If it was begun, the same command goes on.")],
+            ...,
+        ),
+    }
+    for name in _settings_on_the_command():
+        kind, default = type(getattr(usual, name)), getattr(usual, name)
+        shown = str(default) if default != "" else "the problem's own"
+        option = typer.Option(help=described[name].description, show_default=shown)
+        options[name] = (Annotated[kind | None, option], "psgld-sa" if name == "method" else None)
+    options |= {
+        "network_option": (
+            Annotated[
+                list[str] | None,
+                typer.Option(metavar="NAME=VALUE", help="Keyword argument of the network: repeat the option."),
+            ],
+            None,
+        ),
+        "chains": (
+            Annotated[int, typer.Option(min=1, help="Independent chains, in processes; more can be added later.")],
+            1,
+        ),
+        "device": (Device, None),
+        "profile": (Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")], False),
+        "tensorboard": (
+            Annotated[bool, typer.Option("--tensorboard", help="Also write the learning curves for TensorBoard.")],
+            False,
+        ),
+    }
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature(
+        [
+            inspect.Parameter(n, keyword, annotation=a, default=inspect.Parameter.empty if d is ... else d)
+            for n, (a, d) in options.items()
+        ]
+    )
+
+
+train.__signature__ = _train_signature()  # type: ignore[attr-defined]
+train.__annotations__ = {name: p.annotation for name, p in _train_signature().parameters.items()}
 
 
 def _print_profile(seconds: dict[str, float]) -> None:

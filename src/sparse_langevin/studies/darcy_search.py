@@ -154,7 +154,7 @@ def search_cells(only: Sequence[str] = ()) -> list[Cell]:
     fine = replace(field, name="kle32-fine", title=f"{field.title}, the paper's grid", fine=True)
     cells = []
     for method, variations in VARIATIONS.items():
-        sparsity = 0.7 if Settings(method).algorithm.selects else 0.0
+        sparsity = 0.7 if Settings.of(method).algorithm.selects else 0.0
         common = {"sparsity": sparsity, "epochs": SHORT, "validation": 0.1}
         for name, changes in variations:
             settings = Settings.of(method, **common | changes)

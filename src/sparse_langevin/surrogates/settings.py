@@ -5,11 +5,13 @@ The defaults were chosen on validation data; ``sparse-langevin reproduce search`
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict, fields, replace
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from sparse_langevin.sampling.methods import Method, method_named
 
@@ -24,127 +26,116 @@ RENAMED = {
 MOVED = ("sparse_langevin.experiments", "sparse_langevin.studies")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """One training run, up to its data.
+def _number(value: Any) -> Any:
+    """NumPy's numbers are numbers; text and truth values are not."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number, got {value!r}")
+    return float(value)
 
-    Parameters
-    ----------
-    method
-        ``"sgld"``, ``"psgld"``, ``"sgld-sa"``, ``"psgld-sa"``, or ``"adam"``, the baseline.
-    sparsity
-        Share of zeros in the sparse layers of the finished network, in [0, 1); 0 prunes nothing.
-    seed
-        Seed of the initial weights, the order of the data and the noise.
-    chain
-        Number of the chain; chains of one seed are independent.
-    epochs
-        Passes over the training data.
-    batch_size
-        Examples in a step.
-    step_size
-        The first one. It follows half a cosine down to ``final_step`` times itself at the end of ``burn_in``, and stays
-        there while samples are taken. With a preconditioner, and with Adam, it is about the distance that a weight
-        moves in a step; without one it acts on the gradient of the *mean* over examples and outputs.
-    final_step
-        Where the cosine ends, as a share of ``step_size``.
-    warmup
-        Part of the run in which the step grows to its full size.
-    momentum
-        Memory of the running average of steps by which the weights of a sampler move, in [0, 1); 0 is the paper's
-        algorithm. Adam has its own.
-    tau
-        Inverse temperature; 1 is the posterior.
-    noise_from
-        Part of the run, or of every cycle, after which the noise of the Langevin steps sets in, in [0, 1); 0 is the
-        paper's algorithm. At large steps it carries weights far off; at most ``burn_in``, where samples begin.
-    v0
-        Scale of the spike, for the two methods with a spike and slab.
-    v1
-        Variance of the slab, for the same two.
-    sigma0
-        Standard deviation of the Gaussian prior of all other weights.
-    prune_end
-        Part of the run, or of its first cycle, after which the zeros are fixed.
-    samples
-        Posterior samples kept on disk, evenly over the part of the run, or of its cycles, after ``burn_in``; 0 keeps
-        none.
-    burn_in
-        Part of the run, or of every cycle, before the first sample.
-    cycles
-        How often the step size starts anew, which lets a chain visit several modes. With more than one it falls until
-        the end of each cycle instead of the end of the burn-in.
-    validation
-        Share of the training data that is set apart, to choose settings with.
-    network
-        One of the problem's networks by name, or ``module:Class`` of your own; the problem's default if empty.
-    network_options
-        Keyword arguments of the network's class.
+
+def _whole(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
+        raise ValueError(f"must be a whole number, got {value!r}")
+    return int(value)
+
+
+def _checked(holds: Callable[[float], bool], words: str, hint: str = "") -> AfterValidator:
+    """A condition on a setting, and the words that follow its name where it does not hold."""
+
+    def check(value: float) -> float:
+        if not holds(value):
+            raise ValueError(f"{words}, got {value!r}{hint}")
+        return value
+
+    return AfterValidator(check)
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Share = Annotated[Number, _checked(lambda v: 0 <= v < 1, "is a share in [0, 1)", " (70 % is 0.7)")]
+Part = Annotated[Number, _checked(lambda v: 0 < v <= 1, "is a share in (0, 1]")]
+Positive = Annotated[Number, _checked(lambda v: 0 < v < math.inf, "must be positive and finite")]
+Count = Annotated[Whole, _checked(lambda v: v >= 1, "must be at least 1")]
+Seed = Annotated[Whole, _checked(lambda v: 0 <= v < 2**63, "must be a number from 0 to 2^63 - 1")]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Settings:
+    """One training run, up to its data; every option of ``sparse-langevin train`` that is a setting comes from here.
+
+    `Settings.of` gives the defaults of a method.
     """
 
-    method: str = "psgld-sa"
-    sparsity: float = 0.0
-    seed: int = 0
-    chain: int = 0
-    epochs: int = 60
-    batch_size: int = 16
-    step_size: float = 1e-3
-    final_step: float = 0.02
-    warmup: float = 0.1
-    momentum: float = 0.0
-    tau: float = 1.0
-    noise_from: float = 0.0
-    v0: float = 0.25
-    v1: float = 10.0
-    sigma0: float = 1.0
-    prune_end: float = 0.5
-    samples: int = 20
-    burn_in: float = 0.85
-    cycles: int = 1
-    validation: float = 0.0
-    network: str = ""
-    network_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    method: str = Field("psgld-sa", description="sgld, psgld, sgld-sa or psgld-sa; or adam, the baseline.")
+    sparsity: Share = Field(0.0, description="Share of zeros in the sparse layers, in [0, 1); 0 prunes nothing.")
+    seed: Seed = Field(0, description="Seed of the initial weights, the order of the data and the noise.")
+    chain: Seed = Field(0, description="Number of the chain; chains of one seed are independent.")
+    epochs: Count = Field(60, description="Passes over the training data.")
+    batch_size: Count = Field(16, description="Examples in a step.")
+    step_size: Positive = Field(
+        1e-3,
+        description="First step size. It follows half a cosine down to final_step times itself at the end of burn_in, "
+        "and stays there while samples are taken. With a preconditioner, and with Adam, it is about the distance that "
+        "a weight moves in a step; without one it acts on the gradient of the mean over examples and outputs.",
+    )
+    final_step: Part = Field(0.02, description="Where the cosine ends, as a share of the first step size.")
+    warmup: Share = Field(0.1, description="Part of the run in which the step size grows to its full value.")
+    momentum: Share = Field(
+        0.0,
+        description="Memory of the running average of steps by which a sampler's weights move, in [0, 1); 0 is the "
+        "paper's algorithm. Adam has its own.",
+    )
+    tau: Positive = Field(1.0, description="Inverse temperature; 1 is the posterior.")
+    noise_from: Share = Field(
+        0.0,
+        description="Part of the run, or of every cycle, after which the noise of the Langevin steps sets in; 0 is the "
+        "paper's algorithm. At large steps noise carries weights far off.",
+    )
+    v0: Positive = Field(0.25, description="Scale of the spike, for the methods with a spike and slab.")
+    v1: Positive = Field(10.0, description="Variance of the slab, for the methods with a spike and slab.")
+    sigma0: Positive = Field(1.0, description="Standard deviation of the Gaussian prior of all other weights.")
+    prune_end: Part = Field(0.5, description="Part of the run, or of its first cycle, after which the zeros are fixed.")
+    samples: Seed = Field(
+        20, description="Posterior samples to keep, evenly over the part of the run or of its cycles after burn_in."
+    )
+    burn_in: Share = Field(0.85, description="Part of the run, or of every cycle, before the first sample.")
+    cycles: Count = Field(
+        1,
+        description="How often the step size starts anew, which lets a chain visit several modes. With more than one "
+        "it falls until the end of each cycle instead of the end of the burn-in.",
+    )
+    validation: Share = Field(
+        0.0, description="Share of the training data to set apart and watch instead of the test data."
+    )
+    network: str = Field(
+        "", description="One of the problem's networks, or module:Class of your own; empty for the problem's default."
+    )
+    network_options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments of the network's class."
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", RENAMED.get(self.network, self.network.replace(*MOVED)))
         self.algorithm  # raises if there is no such method  # noqa: B018
         try:
-            options = json.loads(json.dumps(dict(self.network_options)))  # as a file has them: no tuples
+            options = json.loads(json.dumps(self.network_options))  # as a file has them: no tuples
         except TypeError as error:
             raise ValueError(f"network_options must be something that JSON can hold: {error}") from error
         object.__setattr__(self, "network_options", options)
-        for one in fields(self):
-            value, whole = getattr(self, one.name), one.type is int
-            if one.type not in (int, float):
-                continue
-            if not isinstance(value, int | float | np.integer | np.floating) or (whole and value % 1):
-                raise ValueError(f"{one.name} must be a {'whole ' * whole}number, got {value!r}")
-            object.__setattr__(self, one.name, int(value) if whole else float(value))  # NumPy's are not for JSON
-        for name in ("sparsity", "validation", "burn_in", "warmup", "momentum", "noise_from"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is a share in [0, 1), got {getattr(self, name)!r} (70 % is 0.7)")
-        for name in ("epochs", "batch_size", "cycles"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
-        for name in ("step_size", "tau", "v0", "v1", "sigma0"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
-        for name in ("final_step", "prune_end"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} is a share in (0, 1], got {getattr(self, name)!r}")
-        for name in ("samples", "seed", "chain"):
-            if not 0 <= getattr(self, name) < 2**63:
-                raise ValueError(f"{name} must be a number from 0 to 2^63 - 1, got {getattr(self, name)!r}")
         if self.samples and self.noise_from > self.burn_in:
             raise ValueError(
                 f"noise_from is {self.noise_from!r}, but samples are taken from burn_in = {self.burn_in!r} on: without "
                 "noise they would not be samples; let the noise set in no later"
             )
-
         if self.bayesian and self.cycles == 1 and self.warmup > self.burn_in:
             raise ValueError(
                 f"warmup is {self.warmup!r}, but steps fall until burn_in = {self.burn_in!r}: let them grow no longer"
             )
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.as_json(), sort_keys=True))
 
     @classmethod
     def of(cls, method: str, **changes: Any) -> "Settings":
@@ -208,3 +199,23 @@ PLAIN: dict[str, dict[str, Any]] = {
     "sgld": {"step_size": 1.0},
     "sgld-sa": {"step_size": 1.0},
 }
+
+
+def _one_line(build: Callable[..., None]) -> Callable[..., None]:
+    """Errors of pydantic in one line: the setting, what is wrong with it, and the value seen."""
+
+    def init(self: Settings, *args: Any, **settings: Any) -> None:
+        try:
+            build(self, *args, **settings)
+        except ValidationError as error:
+            first = error.errors()[0]
+            message = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "unexpected_keyword_argument":
+                message = "is no setting: made by another version?"
+            name = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{name} {message}".strip()) from None
+
+    return init
+
+
+Settings.__init__ = _one_line(Settings.__init__)  # type: ignore[method-assign]
