@@ -17,7 +17,7 @@ processes.set_forkserver_preload(["tests.preloaded"])
 
 def fork_quickly(patch, context=processes):
     """Let the library's own processes begin like this, too; those of `tests/runtime/test_processes.py` begin anew."""
-    patch.setattr(library, "multiprocessing", SimpleNamespace(get_context=lambda kind: context))
+    patch.setattr(library, "_CONTEXT", context)
 
 
 def run_command(arguments, errors):

@@ -69,7 +69,7 @@ def test_a_stopped_study_goes_on(tmp_path):
     assert all(set(found) == {"oracle", "emvs"} for found in more.values())
 
 
-def test_worker_processes_make_the_same_records(tmp_path):
+def test_worker_processes_make_the_same_records(forked, tmp_path):
     extent = Extent(replicates=1, paper_replicates=1, tests=(2,), only="paper-psgld-sa")
     one = run(extent, tmp_path / "one", SHORT, workers=0)[2, 0]["paper-psgld-sa"]
     other = run(extent, tmp_path / "other", SHORT, workers=1)[2, 0]["paper-psgld-sa"]

@@ -6,7 +6,7 @@ import signal
 import torch
 
 from sparse_langevin.problems.darcy import DarcyData
-from sparse_langevin.sampling import loop
+from sparse_langevin.sampling.loop import Loop
 from sparse_langevin.surrogates import Settings
 from sparse_langevin.surrogates import train as train_module
 
@@ -14,12 +14,12 @@ from sparse_langevin.surrogates import train as train_module
 def run(settings, data, folder, kill_at=None):
     """Train in ``folder``; die without warning after a step."""
     torch.set_num_threads(1)
-    original = loop.Loop._after
+    original = Loop._after
 
     def after(self, info, last):
         original(self, info, last)
         if info.step == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    loop.Loop._after = after
+    Loop._after = after
     train_module(Settings.from_json(settings), DarcyData(data), folder, save_every=1, progress=False)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparse_langevin.problems.darcy import DarcyDataset, DarcyProblem, Grid, Normalisation, Recipe, generate
+from sparse_langevin.problems.darcy import DarcyDataset, DarcyProblem, Grid, Recipe, generate
 from sparse_langevin.surrogates import Surrogate, train
 from tests.surrogates.conftest import short
 from tests.surrogates.small import Small
@@ -28,9 +28,10 @@ def standardised(values, mean):
 
 def test_small_variations_of_large_values(large):
     kappa, velocity = large
-    codec = Normalisation(GRID)
+    problem = DarcyProblem(GRID)
+    codec = problem.codec()
     codec.fit(*map(torch.from_numpy, large))
-    seen = Surrogate(Small(GRID), DarcyProblem(GRID), codec).encode(kappa)
+    seen = Surrogate(Small(GRID), problem, codec).encode(kappa)
     assert seen.dtype == torch.float32 and seen.shape == (40, 1, 6, 8)
     np.testing.assert_allclose(seen[:, 0], standardised(kappa, kappa.mean()), rtol=0, atol=1e-6)
     answers = codec.encode_outputs(torch.from_numpy(velocity), torch.from_numpy(kappa)).float()
@@ -42,7 +43,8 @@ def test_from_files_to_training(large, tmp_path):
     """What a run is trained on, and what its saved network sees."""
     kappa, velocity = large
     np.savez(tmp_path / "large.npz", kappa=kappa, velocity=velocity)
-    recipe = Recipe("arrays", 40, GRID, {"file": str(tmp_path / "large.npz")}, test_share=0.25)
+    settings = {"file": str(tmp_path / "large.npz"), "any_residual": True}
+    recipe = Recipe("arrays", 40, GRID, settings, test_share=0.25)
     data = generate(recipe, tmp_path / "data", workers=0)
     expected = standardised(kappa[:30], kappa[:30].mean())
     np.testing.assert_allclose(DarcyDataset(data).inputs[:, 0], expected, rtol=0, atol=1e-6)

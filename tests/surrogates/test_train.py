@@ -1,9 +1,6 @@
 """Training: what a finished run holds, and that it is the same however often it was interrupted."""
 
-import json
-import math
 import random
-import re
 import shutil
 import signal
 from dataclasses import replace
@@ -14,19 +11,20 @@ import torch
 from torch import nn
 from torch.nn.utils import prune as torch_prune
 
-from sparse_langevin import GaussianPrior, Pruning, Sampler, SpikeSlab
+from sparse_langevin import Pruning
 from sparse_langevin.problems.darcy import DarcyData, Grid, Recipe, generate
 from sparse_langevin.sampling.training import CLOCKS
-from sparse_langevin.surrogates import Settings, SurrogateRun, evaluate, train
+from sparse_langevin.storage.artefact import Artefact
+from sparse_langevin.storage.runs import RUN
+from sparse_langevin.surrogates import SurrogateRun, evaluate, train
 from sparse_langevin.surrogates.adam import Adam
 from sparse_langevin.surrogates.export import export_run, load_exported
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.settings import DEFAULTS
-from sparse_langevin.surrogates.training import make_chain
 from tests.processes import processes
 from tests.surrogates import kill_worker
 from tests.surrogates.conftest import short
-from tests.surrogates.small import Small, Unlayered
+from tests.surrogates.small import Unlayered
 
 
 def predicting(run):
@@ -125,35 +123,13 @@ def test_validation_data_are_not_trained_on(data, tmp_path):
     kappa, velocity = data.array("kappa"), data.array("velocity")
     velocity[:6] *= 3.0  # the first 20 % of the 30 training samples
     np.savez(other, kappa=kappa, velocity=velocity)
-    changed = generate(
-        Recipe("arrays", 40, data.grid, {"file": str(other), "any_residual": True}, test_share=0.25),
-        tmp_path / "changed",
-        workers=0,
-    )
+    recipe = Recipe("arrays", 40, data.grid, {"file": str(other), "any_residual": True}, test_share=0.25)
+    changed = generate(recipe, tmp_path / "changed", workers=0)
     runs = [
         train(short(validation=0.2), d, tmp_path / f"run-{i}", progress=False) for i, d in enumerate((data, changed))
     ]
     assert model(runs[0]) == model(runs[1])
     assert runs[0].history()[-1]["e1"] != runs[1].history()[-1]["e1"]
-
-
-def test_settings_make_the_chain_they_describe():
-    grid = Grid(8, 6)
-    sampler = make_chain(
-        short("psgld-sa", sparsity=0.5, v0=0.3, v1=2.0, sigma0=0.7), Small(grid), rows=30, outputs=110, steps=100
-    )
-    assert isinstance(sampler, Sampler) and "v" in sampler.vectors and sampler.num_data == 30
-    assert sampler.pruning == Pruning(0.5, end=50)
-    assert (sampler._tau(50), sampler._tau(51)) == (math.inf, 1.0)
-    priors = sampler._priors
-    assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, a=480, b=480, delta=0.5)
-    assert priors["(dense)"] == GaussianPrior(0.7)
-    plain = make_chain(short("sgld", step_size=0.5, warmup=0.0), Small(grid), rows=30, outputs=110, steps=100)
-    assert (
-        "v" not in plain.vectors
-        and plain._tau(1) == 1.0
-        and plain._step_size.initial == pytest.approx(0.5 / (30 * 110))
-    )
 
 
 def test_adam_is_torchs_adam():
@@ -187,36 +163,6 @@ def test_adam_prunes_as_torch_does():
     assert int((model.weight == 0).sum()) == 360 and chain.sparsity == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"method": "hmc"}, "there is no method 'hmc': choose one of sgld"),
-        ({"sparsity": 1.5}, "sparsity is a share in [0, 1), got 1.5"),
-        ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"tau": math.inf}, "tau must be positive and finite, got inf"),
-        ({"seed": 10**20}, "seed must be a number from 0"),
-        ({"step_size": -1.0}, "step_size must be positive and finite, got -1.0"),
-        ({"prune_end": 0.0}, "prune_end"),
-        ({"samples": -1}, "samples must be a number from 0 to 2^63 - 1, got -1"),
-        ({"noise_from": 0.9}, "noise_from is 0.9, but samples are taken from burn_in = 0.5 on"),
-        (
-            {"network": "nothing"},
-            "Darcy flow has no network 'nothing': choose one of encoder-decoder, darcy-encoder-decoder",
-        ),
-        ({"network": "tests.surrogates.small:Missing"}, "there is no network"),
-        ({"network": "tests.surrogates.small:not_a_network"}, "not a torch.nn.Module"),
-        ({"network": "torch.nn:Linear"}, "torch.nn:Linear, made for Darcy flow with options {}, failed: TypeError"),
-        ({"warmup": 0.7}, "warmup is 0.7, but steps fall until burn_in = 0.5"),
-        ({"validation": 0.99}, "none are left to train on"),
-    ],
-)
-def test_bad_settings(changes, message, data, tmp_path):
-    method = changes.pop("method", "psgld-sa")
-    with pytest.raises(ValueError, match=re.escape(message)):
-        train(short(method, **changes), data, tmp_path / "run", progress=False)
-    assert not (tmp_path / "run").exists()  # the corrected call may use it
-
-
 @pytest.mark.parametrize("network", ["Tied", "Doubled", "Lazy", "Normed"])
 def test_unusual_networks(network, data, tmp_path):
     run = train(
@@ -242,14 +188,6 @@ def test_data_are_found_through_links(data, tmp_path):
     run = train(short(epochs=2, samples=0), data, tmp_path / "link" / "run", progress=False)
     assert SurrogateRun.open(tmp_path / "link" / "run").find_data().folder.samefile(data.folder)
     assert SurrogateRun.open(run.path.resolve()).find_data().folder.samefile(data.folder)
-
-
-def test_numbers_of_numpy_are_numbers():
-    settings = short(sparsity=np.float32(0.5), seed=np.int64(3), epochs=2.0)
-    assert json.loads(json.dumps(settings.as_json()))["seed"] == 3 and settings.epochs == 2
-    for wrong, words in ({"batch_size": 2.5}, "a whole number"), ({"tau": "1"}, "a number"):
-        with pytest.raises(ValueError, match=f"must be {words}, got"):
-            short(**wrong)
 
 
 def test_units_that_single_precision_cannot_hold(data, tmp_path):
@@ -316,6 +254,14 @@ def test_a_folder_of_another_run_is_refused(data, finished, tmp_path):
     assert (finished.path / "artefact.json").read_bytes() == before
 
 
+def test_a_run_of_fit_is_not_a_surrogates(data, tmp_path):
+    Artefact.claim(tmp_path / "fit", RUN)
+    with pytest.raises(ValueError, match="is a run of fit, not of a surrogate"):
+        SurrogateRun.open(tmp_path / "fit")
+    with pytest.raises(ValueError, match="is a run of fit, not of a surrogate"):
+        train(short(), data, tmp_path / "fit", progress=False)
+
+
 def test_the_data_are_found_from_anywhere(finished, tmp_path, monkeypatch):
     """Also when run and data have moved together; else the message says what to do."""
     monkeypatch.chdir(tmp_path)
@@ -338,19 +284,6 @@ def test_fields_of_the_training_are_noticed(data, finished, tmp_path):
         finished.find_data(shorter.folder)
     other = generate(replace(recipe, seed=1), tmp_path / "other", workers=0)
     assert len(finished.find_data(other.folder)) == 20
-
-
-def test_settings_survive_json():
-    settings = short(sparsity=0.3)
-    assert Settings.from_json(json.loads(json.dumps(settings.as_json()))) == settings
-    with pytest.raises(ValueError, match="unknown setting 'colour'"):
-        Settings.from_json({"colour": "red"})
-
-
-def test_noise_is_there_when_samples_are_taken():
-    assert Settings.of("psgld-sa").noise_from == 0.5
-    assert Settings.of("psgld-sa", burn_in=0.3).noise_from == 0.3
-    assert Settings.of("psgld-sa", momentum=0.0).noise_from == Settings.of("sgld").noise_from == 0.0
 
 
 def test_data_without_a_test_part(data, tmp_path):

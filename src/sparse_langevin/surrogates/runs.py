@@ -25,7 +25,7 @@ from torch import Tensor
 
 from sparse_langevin.posterior import PosteriorBank, Sample
 from sparse_langevin.storage.artefact import Artefact, require_same
-from sparse_langevin.storage.errors import DamagedError, MissingError
+from sparse_langevin.storage.errors import DamagedError, MismatchError, MissingError
 from sparse_langevin.storage.files import locked, sha256, write_atomically
 from sparse_langevin.storage.lines import read_lines
 from sparse_langevin.storage.runs import RUN, Record
@@ -65,7 +65,7 @@ class SurrogateRun:
             problem = problem_from_json(body["problem"])
             return cls(path, problem, settings, body["data"], body["data_sha256"], found.versions, trust)
         except KeyError as error:
-            raise DamagedError(path / "artefact.json", f"it has no {error}", RUN.remedy) from error
+            raise MismatchError(f"{path} is a run of fit, not of a surrogate: it has no {error}") from error
 
     @classmethod
     def at(cls, path: str | Path, settings: Settings, data: DataSet) -> "SurrogateRun":
