@@ -94,11 +94,12 @@ class Predictive:
     def moments(self, observe: Callable[[Sample, Tensor], None] = lambda sample, output: None) -> Prediction:
         """Mean and standard deviations, in one pass over the samples; ``observe`` sees each with its output."""
         total = noise = 0.0
-        count = 0
+        count, dtype = 0, torch.float32
         mean = square = None
         with evaluating(self.model):
             for sample in self._samples():
-                output = self._output(sample, self.inputs).double()
+                answer = self._output(sample, self.inputs)
+                dtype, output = answer.dtype, answer.double()
                 observe(sample, output)
                 count += 1
                 if mean is None or square is None:
@@ -111,7 +112,6 @@ class Predictive:
                 noise += sample.weight * sample.noise**2
         if mean is None or square is None or total == 0:
             raise _no_samples()
-        dtype = next(self.model.parameters()).dtype
         std = (square / total).clamp_(min=0).sqrt().to(dtype)
         return Prediction(mean.to(dtype), std, (noise / total) ** 0.5 * self.noise_scale, samples=count)
 
@@ -130,9 +130,9 @@ class Predictive:
         """Quantiles (levels, examples, ...) of a new observation, or of the model's output alone without ``noise``."""
         parts = []
         for _, mixture in self.mixtures(noise=noise):
-            parts.append(torch.from_numpy(mixture.quantile(levels)))
+            parts.append(torch.from_numpy(mixture.quantile(levels).astype(mixture.means.dtype)))
             del mixture
-        return torch.cat(parts, dim=1).to(next(self.model.parameters()).dtype)
+        return torch.cat(parts, dim=1)
 
     def draw(self, count: int, *, noise: bool = True, seed: int = 0) -> Tensor:
         """Draws (count, examples, ...) from the distribution; each draw uses one posterior sample at all inputs."""
