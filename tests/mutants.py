@@ -129,9 +129,9 @@ def main(arguments: Sequence[str], project: Project) -> int:
         known[fault.label] = record
         if options.share is None:
             write_records(project, known)
-    caught, left = len(fresh) + tried - len(survivors), len(todo) - tried
+    total, left, seconds = len(fresh) + tried - len(survivors), len(todo) - tried, time.monotonic() - begin
     print(
-        f"{caught} of {len(chosen)} faults caught, {len(fresh)} of them known from before; {time.monotonic() - begin:.0f} s"
+        f"{total} of {len(chosen)} faults caught, {len(fresh)} of them known from before; {seconds:.0f} s"
         + (f"; {left} not tried for lack of time" if left else "")
         + "".join(f"\nSURVIVED: {label}" for label in survivors)
     )
