@@ -18,6 +18,7 @@ import ast
 import functools
 import hashlib
 import json
+import math
 import os
 import random
 import re
@@ -104,12 +105,7 @@ class Project:
 
 def main(arguments: Sequence[str], project: Project) -> int:
     """Try faults and say which test caught each; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Do the tests notice seeded faults?")
-    parser.add_argument("words", nargs="*", help="parts of labels; without any, all faults")
-    parser.add_argument("--again", action="store_true", help="forget the records of these faults")
-    parser.add_argument("--share", type=float, help="try a random share, between 0 and 1, whatever is known")
-    parser.add_argument("--seed", help="of the random share; by default the commit")
-    options = parser.parse_args(arguments)
+    options = parse(arguments)
     chosen = [f for f in project.faults if not options.words or any(word in f.label for word in options.words)]
     if options.share is not None:
         seed = options.seed or project.commit()
@@ -123,20 +119,33 @@ def main(arguments: Sequence[str], project: Project) -> int:
     fresh = [f for f in chosen if options.share is None and is_fresh(project, f, known.get(f.label))]
     todo = [f for f in chosen if f not in fresh]
     forget_old_machine_code(project)
-    survivors, begin = [], time.monotonic()
-    for i, (fault, record) in enumerate(try_all(project, todo, known), 1):
+    survivors, tried, begin = [], 0, time.monotonic()
+    for fault, record in try_all(project, todo, known, begin + 60 * options.minutes):
+        tried += 1
         caught = record["test"] is not None
         verdict = f"caught    {fault.label:42s} {record['test']}" if caught else f"SURVIVED  {fault.label:42s}"
-        print(f"[{i:3d}/{len(todo)}] {verdict}  {record['seconds']} s", flush=True)
+        print(f"[{tried:3d}/{len(todo)}] {verdict}  {record['seconds']} s", flush=True)
         survivors += [] if caught else [fault.label]
         known[fault.label] = record
         if options.share is None:
             write_records(project, known)
+    total, left, seconds = len(fresh) + tried - len(survivors), len(todo) - tried, time.monotonic() - begin
     print(
-        f"{len(chosen) - len(survivors)} of {len(chosen)} faults caught, {len(fresh)} of them known from before; "
-        f"{time.monotonic() - begin:.0f} s" + "".join(f"\nSURVIVED: {label}" for label in survivors)
+        f"{total} of {len(chosen)} faults caught, {len(fresh)} of them known from before; {seconds:.0f} s"
+        + (f"; {left} not tried for lack of time" if left else "")
+        + "".join(f"\nSURVIVED: {label}" for label in survivors)
     )
     return 1 if survivors else 0
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Do the tests notice seeded faults?")
+    parser.add_argument("words", nargs="*", help="parts of labels; without any, all faults")
+    parser.add_argument("--again", action="store_true", help="forget the records of these faults")
+    parser.add_argument("--share", type=float, help="try a random share, between 0 and 1, whatever is known")
+    parser.add_argument("--seed", help="of the random share; by default the commit")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no fault after this time")
+    return parser.parse_args(arguments)
 
 
 def read_records(project: Project) -> dict[str, Record]:
@@ -160,13 +169,21 @@ def is_fresh(project: Project, fault: Fault, record: Record | None) -> bool:
     return record is not None and record["test"] is not None and record["digest"] == project.digest(fault)
 
 
-def try_all(project: Project, faults: list[Fault], known: dict[str, Record]) -> Iterator[tuple[Fault, Record]]:
-    """Try faults on all cores; give each with its record as it is done."""
+def try_all(
+    project: Project, faults: list[Fault], known: dict[str, Record], deadline: float
+) -> Iterator[tuple[Fault, Record]]:
+    """Try faults on all cores until the deadline; give each with its record as it is done."""
+
+    def work(fault: Fault) -> Record | None:
+        last = known.get(fault.label, {}).get("test")
+        return try_fault(project, fault, last) if time.monotonic() < deadline else None
+
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        work = {pool.submit(try_fault, project, f, known.get(f.label, {}).get("test")): f for f in faults}
-        for done in as_completed(work):
-            yield work[done], done.result()
+        jobs = {pool.submit(work, fault): fault for fault in faults}
+        for done in as_completed(jobs):
+            if (record := done.result()) is not None:
+                yield jobs[done], record
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -82,6 +82,11 @@ def test_a_random_share_ignores_what_is_known_and_leaves_it(toy, capsys):
     assert "1 faults, chosen with --seed 0" in text and toy.records.read_bytes() == first
 
 
+def test_nothing_begins_when_time_is_up(toy, capsys):
+    assert main(["--minutes", "0"], toy) == 0
+    assert "0 of 2 faults caught" in (text := capsys.readouterr().out) and "2 not tried for lack of time" in text
+
+
 def test_a_fault_whose_line_is_gone_is_refused(toy):
     toy = replace(toy, faults=[CAUGHT, Fault("gone", "room/sums.py", "a / b", "a")])
     with pytest.raises(ValueError, match=r"'gone': 'a / b' is no longer in room/sums\.py; update tests/faults\.py"):
