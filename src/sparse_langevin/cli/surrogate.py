@@ -317,7 +317,8 @@ def allow(network: str | None) -> bool:
     """Whether a network of the user's may be imported; its module may then lie in the working directory."""
     if network is None or ":" not in network:
         return False
-    sys.path.append(os.getcwd())
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     return True
 
 

@@ -85,7 +85,9 @@ class DarcyProblem:
             raise ValueError(f"kappa must have shape (fields, ny, nx), got {inputs.shape}")
         check_permeabilities(inputs, self.grid)
         if inputs.size and inputs.max() > np.finfo(np.float32).max:
-            raise ValueError(f"kappa is up to {inputs.max():g}, more than single precision can hold")
+            raise ValueError(
+                f"kappa is up to {inputs.max():g}, more than single precision can hold: choose other units"
+            )
 
     def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
         """The measures of each field."""
