@@ -70,13 +70,18 @@ def test_no_modules_import_each_other():
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
-@pytest.mark.parametrize("module", ["cli", "problems.darcy", "linear.regressor", "linear.classifier"])
+@pytest.mark.parametrize(
+    "module", ["cli", "problems.darcy", "problems.arrays", "linear.regressor", "linear.classifier"]
+)
 def test_what_need_not_wait_for_torch(module):
     code = f"import sys, sparse_langevin.{module}; assert 'torch' not in sys.modules; sparse_langevin.Cosine"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("package", ["sparse_langevin", "sparse_langevin.problems.darcy", "sparse_langevin.posterior"])
+@pytest.mark.parametrize(
+    "package",
+    ["sparse_langevin", "sparse_langevin.problems.darcy", "sparse_langevin.posterior", "sparse_langevin.surrogates"],
+)
 def test_names_that_are_loaded_late(package):
     module = import_module(package)
     assert set(module.__all__) <= set(dir(module))
@@ -96,3 +101,14 @@ def test_seeded_faults_match_the_source():
         assert fault.old in (ROOT / fault.file).read_text(), (
             f"{fault.label}: {fault.file} has changed, update tests/faults.py"
         )
+
+
+def test_files_and_functions_are_not_too_large():
+    """A file is one idea; a call with nine arguments in a row cannot be read."""
+    for name, path in modules():
+        text = path.read_text()
+        assert text.count("\n") <= 350, f"{name} has {text.count(chr(10))} lines"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                given = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")]
+                assert len(given) <= 8, f"{name}.{node.name} has {len(given)} positional parameters"

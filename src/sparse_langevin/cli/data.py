@@ -36,6 +36,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists
 
 @generate.command()
 def kle(
+    *,
     out: Out,
     samples: Samples = 1500,
     terms: Annotated[int, typer.Option(min=1, help="Terms of the Karhunen-Loeve expansion.")] = 32,
@@ -70,6 +71,7 @@ def kle(
 
 @generate.command()
 def channels(
+    *,
     out: Out,
     samples: Samples = 3000,
     permeability: Permeability = [1.0, 10.0],  # noqa: B006
@@ -108,6 +110,7 @@ def channels(
 
 @generate.command()
 def image(
+    *,
     out: Out,
     image: Annotated[Path, typer.Option(help="PNG, TIFF or .npy with two or more facies.")],
     samples: Samples = 3000,
@@ -137,6 +140,7 @@ def image(
 
 
 def import_arrays(
+    *,
     file: Annotated[
         Path | None, typer.Argument(help="Darcy flow: .npz or HDF5 with kappa (samples, ny, nx) and velocity; or .npy.")
     ] = None,

@@ -11,6 +11,7 @@ from sparse_langevin.storage.files import require_new, write_new
 
 
 def select(
+    *,
     file: Annotated[Path, typer.Argument(help="CSV or TSV file with a header and one row per observation.")],
     target: Annotated[
         str, typer.Option(help="The column to explain. It holds numbers, or the names of two or more classes.")

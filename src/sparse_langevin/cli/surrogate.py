@@ -163,6 +163,7 @@ def evaluate(
 
 
 def predict(
+    *,
     run: Annotated[Path, typer.Argument(help="Folder of a run, or one that 'export' has made.")],
     input: Annotated[Path, typer.Option(help="Inputs to predict from: .npy, .npz or HDF5.")],
     out: Annotated[Path, typer.Option(help="File to write: .npz for all inputs, .vti for one in ParaView.")],
