@@ -14,7 +14,7 @@ from sparse_langevin.storage.files import locked
 from sparse_langevin.studies import darcy_cells, darcy_search, darcy_study
 from sparse_langevin.studies.darcy_cells import DARCY, FIELDS, PAPER, Field, cells
 from sparse_langevin.studies.darcy_claims import claims_table
-from sparse_langevin.studies.darcy_report import main_table, publish
+from sparse_langevin.studies.darcy_report import main_table, write_report
 from sparse_langevin.studies.darcy_search import VARIATIONS, search_cells, search_table
 from tests.commands import call, refused
 from tests.surrogates.small import NETWORK
@@ -40,7 +40,7 @@ def place(tmp_path, monkeypatch):
         return replace(made, samples=30, grid=replace(made.grid, nx=8, ny=6), settings=made.settings | terms)
 
     monkeypatch.setattr(Field, "recipe", recipe)
-    return darcy_study.Place(tmp_path / "study", "small")
+    return darcy_study.StudyFolder(tmp_path / "study", "small")
 
 
 def test_every_cell_of_the_papers_tables_is_there():
@@ -95,14 +95,14 @@ def test_two_cells_at_a_time(place):
     before = (place.folder / "table.json").read_bytes()
     darcy_study.run(todo, place)  # nothing is made again
     assert (place.folder / "table.json").read_bytes() == before
-    page = publish("kle", place.folder, "sparse-langevin reproduce kle").read_text()
+    page = write_report("kle", place.folder, "sparse-langevin reproduce kle").read_text()
     assert "0.58 / 0.51" in page and page.count("data:image/png;base64,") == 2  # curves, one prediction
 
 
 def test_a_stopped_study_goes_on_to_the_same_table(place, tmp_path):
     todo = [tiny("kle32-psgld-sa-70-seed0", epochs=40)]
     whole = darcy_study.run(todo, place, workers=1)
-    other = darcy_study.Place(tmp_path / "other", "small")
+    other = darcy_study.StudyFolder(tmp_path / "other", "small")
     begun = other.run(todo[0]) / "checkpoints"
     stops = 0
     while not darcy_study.records(other.folder):
@@ -265,7 +265,7 @@ def test_a_page_names_diverged_runs_and_data_that_differ(tmp_path):
         one["settings"]["epochs"] = 3
     found[2]["baseline_e1"] += 0.001
     (tmp_path / "table.json").write_text(json.dumps(found))
-    page = publish("kle", tmp_path, "sparse-langevin reproduce kle").read_text()
+    page = write_report("kle", tmp_path, "sparse-langevin reproduce kle").read_text()
     assert "(machine, version): kle32-adam-0.0-0." in page
     assert re.search(r"SGLD</t.>\s*<td[^>]*>0</td>\s*<td[^>]*>diverged<", page)
 
@@ -286,4 +286,4 @@ def test_the_search_never_sees_test_data(place, tmp_path):
     diverged = {"cell": "sgld-step-2", "method": "sgld", "e1": None, "e2": None, "diverged": "the loss is nan"}
     rows = search_table([*found, diverged]).rows
     assert rows[0][:2] == ("psgld", "default") and rows[1] == ("sgld", "step-2", "–", "–", "–")  # noqa: RUF001
-    assert all(row[1] in darcy_search.publish([*found, diverged], tmp_path).read_text() for row in rows)
+    assert all(row[1] in darcy_search.write_report([*found, diverged], tmp_path).read_text() for row in rows)

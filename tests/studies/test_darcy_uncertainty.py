@@ -14,15 +14,15 @@ from sparse_langevin.problems.darcy.datasets import DarcyData
 from sparse_langevin.problems.darcy.grid import Grid
 from sparse_langevin.studies import darcy_uncertainty
 from sparse_langevin.studies.darcy_cells import Field, cells, shortened
-from sparse_langevin.studies.darcy_study import Place
+from sparse_langevin.studies.darcy_study import StudyFolder
 from sparse_langevin.studies.darcy_uncertainty import (
     DropoutNetwork,
     auroc,
     contenders,
     dropout_forecast,
     ensemble_forecast,
+    examine,
     fitted_noise,
-    judge,
 )
 from sparse_langevin.studies.darcy_uncertainty_report import claims_table
 from sparse_langevin.surrogates import SurrogateRun, surrogate
@@ -64,7 +64,7 @@ def study(tiny, tmp_path_factory):
 @pytest.fixture
 def one(study):
     """Contenders by name, and the place of their runs."""
-    return {c.name: c for c in contenders("small")}, Place(study[0] / "work", "small")
+    return {c.name: c for c in contenders("small")}, StudyFolder(study[0] / "work", "small")
 
 
 def runs_of(contender, place):
@@ -139,9 +139,9 @@ def test_test_data_only_judge(one, monkeypatch):
             rows[test] *= 1.1
         return rows if split is None else rows[test == (split == "test")]
 
-    before = {name: judge(contender, place).record for name, contender in by_name.items()}
+    before = {name: examine(contender, place).record for name, contender in by_name.items()}
     monkeypatch.setattr(DarcyData, "array", changed)
-    after = {name: judge(contender, place).record for name, contender in by_name.items()}
+    after = {name: examine(contender, place).record for name, contender in by_name.items()}
     for name, old in before.items():
         new = after[name]
         assert (new["factors"], new["noise_std"]) == (old["factors"], old["noise_std"])

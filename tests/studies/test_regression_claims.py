@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparse_langevin.studies.regression_claims import judge
+from sparse_langevin.studies.regression_claims import verdicts
 
 NAMES = ("psgld-sa", "sgld-sa", "psgld")
 
@@ -29,17 +29,17 @@ def study(size=20, test=1, **records):
 
 
 def verdict(records, words, version="library"):
-    (claim,) = [c for c in judge(records) if words in c.quote and c.version == version and (c.test, 0) in records]
+    (claim,) = [c for c in verdicts(records) if words in c.quote and c.version == version and (c.test, 0) in records]
     return claim.verdict
 
 
 def test_too_few_replicates_decide_nothing():
-    assert {claim.verdict for claim in judge(study(size=4))} == {"not decided"}
-    assert {claim.verdict for claim in judge({})} == {"not decided"}
+    assert {claim.verdict for claim in verdicts(study(size=4))} == {"not decided"}
+    assert {claim.verdict for claim in verdicts({})} == {"not decided"}
 
 
 def test_every_claim_is_judged_for_both_versions_but_curves_have_one():
-    claims = judge(study())
+    claims = verdicts(study())
     assert len(claims) == 19
     assert sum(claim.version == "as printed" for claim in claims) == 10
 

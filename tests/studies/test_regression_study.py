@@ -10,7 +10,7 @@ from sparse_langevin.runtime.interrupts import Interrupted
 from sparse_langevin.studies import regression_data, regression_paper
 from sparse_langevin.studies.regression import Extent, load, run
 from sparse_langevin.studies.regression_contenders import LABELS, Lengths, fit_record
-from sparse_langevin.studies.regression_report import publish
+from sparse_langevin.studies.regression_report import write_report
 from sparse_langevin.studies.regression_table import make_table
 
 SHORT = Lengths(burn_in=100, max_steps=200, paper_steps=80, paper_burn_in=20)
@@ -29,7 +29,7 @@ def without_times(rows):
 
 
 def test_end_to_end(folder):
-    rows, claims, page = publish(load(EXTENT, folder), EXTENT, SHORT, folder)
+    rows, claims, page = write_report(load(EXTENT, folder), EXTENT, SHORT, folder)
     assert {(row["test"], row["contender"]) for row in rows} == {(t, name) for t in (1, 2) for name in LABELS}
     assert all(row["replicates"] == (1 if row["contender"].startswith("paper-") else 2) for row in rows)
     table = json.loads((folder / "table.json").read_text())

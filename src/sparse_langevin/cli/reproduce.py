@@ -42,7 +42,7 @@ def regression(
     from sparse_langevin.studies.regression_claims import UNDECIDED
     from sparse_langevin.studies.regression_contenders import Lengths
     from sparse_langevin.studies.regression_data import TESTS
-    from sparse_langevin.studies.regression_report import publish
+    from sparse_langevin.studies.regression_report import write_report
 
     tests = (test,) if test is not None else TESTS
     extent, lengths = study.Extent(replicates, paper_replicates, tests, only), Lengths()
@@ -54,7 +54,7 @@ def regression(
                 raise Interrupted(number, done, "replicate", out)
 
         records = study.run(extent, out, lengths, workers=workers, progress=report)
-    rows, claims, page = publish(records, extent, lengths, out)
+    rows, claims, page = write_report(records, extent, lengths, out)
     for number in tests:
         _print_table([row for row in rows if row["test"] == number], f"test {number}")
     for claim in claims:
@@ -100,11 +100,11 @@ def search(
     workers: Cells = 2,
 ) -> None:
     """The search behind the defaults of 'train': short runs judged on validation data."""
-    from sparse_langevin.studies.darcy_search import publish, search_cells, search_table
+    from sparse_langevin.studies.darcy_search import search_cells, search_table, write_report
 
     records = _run_cells(search_cells(only or ()), out, "search", workers, None)
     print_table(search_table(records))
-    print(f"table: {out / 'table.json'}\nreport: {publish(records, out)}")
+    print(f"table: {out / 'table.json'}\nreport: {write_report(records, out)}")
 
 
 @reproduce.command()
@@ -117,16 +117,16 @@ def uncertainty(
     workers: Cells = 2,
 ) -> None:
     """Whether the surrogate's error bars can be believed, beside ensembles and dropout for the same training."""
-    from sparse_langevin.studies.darcy_study import WORK, Place
-    from sparse_langevin.studies.darcy_uncertainty import contenders, judge
-    from sparse_langevin.studies.darcy_uncertainty_report import bars_table, claims_table, main_table, publish
+    from sparse_langevin.studies.darcy_study import WORK, StudyFolder
+    from sparse_langevin.studies.darcy_uncertainty import contenders, examine
+    from sparse_langevin.studies.darcy_uncertainty_report import bars_table, claims_table, main_table, write_report
 
     folder = out or Path("results" if scale == "paper" else "runs") / "uncertainty"
     chosen = contenders(scale, full_ensemble=full_ensemble)
     _run_cells([cell for one in chosen for cell in one.cells], folder / WORK, scale, workers, None)
-    judged = [judge(one, Place(folder / WORK, scale)) for one in chosen]
+    judged = [examine(one, StudyFolder(folder / WORK, scale)) for one in chosen]
     extra = " --full-ensemble" if full_ensemble else ""
-    page = publish(judged, folder, f"sparse-langevin reproduce uncertainty --scale {scale}{extra}")
+    page = write_report(judged, folder, f"sparse-langevin reproduce uncertainty --scale {scale}{extra}")
     for table in (main_table, bars_table, claims_table):
         print_table(table([one.record for one in judged]))
     print(f"table: {folder / 'table.json'}\nreport: {page}")
@@ -142,7 +142,7 @@ def _surrogates(
 ) -> None:
     """Run the cells that are missing, and write what is finished."""
     from sparse_langevin.studies.darcy_cells import cells
-    from sparse_langevin.studies.darcy_report import main_table, publish
+    from sparse_langevin.studies.darcy_report import main_table, write_report
     from sparse_langevin.studies.darcy_study import TABLE
 
     folder = out or Path("results" if scale == "paper" else "runs") / study
@@ -154,7 +154,7 @@ def _surrogates(
         records = _run_cells(chosen, folder, scale, workers, image)
     finally:
         if (folder / TABLE).exists():
-            page = publish(study, folder, command)
+            page = write_report(study, folder, command)
     print_table(main_table(study, records))
     print(f"table: {folder / 'table.json'}\nreport: {page}")
 
@@ -169,7 +169,7 @@ def _run_cells(
     with progress_bar(total, None, "epoch") as advance, deferred_signals(SIGINT, SIGTERM) as pending:
         records = darcy_study.run(
             cells,
-            darcy_study.Place(folder, scale, image),
+            darcy_study.StudyFolder(folder, scale, image),
             workers=workers,
             progress=lambda epochs, text: advance(int(epochs), text),
             finished=_print_cell,

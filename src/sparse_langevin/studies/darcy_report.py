@@ -26,7 +26,7 @@ COLOURS = {
 STYLES = {0.0: "-", 0.3: ":", 0.5: "--", 0.7: "-."}
 
 
-def publish(study: Study, folder: Path, command: str) -> Path:
+def write_report(study: Study, folder: Path, command: str) -> Path:
     """Write the learning-curve figures and ``report.html`` from what is finished; return the page."""
     found, curves = records(folder), read(folder / CURVES) or {}
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)

@@ -138,7 +138,7 @@ def _names(record: dict[str, Any]) -> tuple[str, str]:
     return record["method"], record["cell"].removeprefix(f"{record['method']}-")
 
 
-def publish(found: Sequence[dict[str, Any]], folder: Path) -> Path:
+def write_report(found: Sequence[dict[str, Any]], folder: Path) -> Path:
     """Write ``report.html`` from what is finished; return it."""
     text = "Each run differs in one choice from the defaults of 'train', or of its algorithm without momentum."
     section = Section("Every run, the best of each method first", [text], [search_table(found)])

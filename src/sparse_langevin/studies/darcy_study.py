@@ -37,7 +37,7 @@ Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class StudyFolder:
     """The folder of a study."""
 
     folder: Path
@@ -79,7 +79,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 def run(
     cells: Sequence[Cell],
-    place: Place,
+    place: StudyFolder,
     *,
     workers: int = 2,
     progress: Progress = lambda epochs, text: None,
@@ -109,7 +109,7 @@ def run(
 
 def _run(
     cells: Sequence[Cell],
-    place: Place,
+    place: StudyFolder,
     workers: int,
     progress: Progress,
     finished: Callable[[dict[str, Any]], None],
@@ -162,7 +162,7 @@ def _check_recipes(found: Iterable[dict[str, Any]], wanted: Mapping[str, dict[st
                 )
 
 
-def _work(cell: Cell, place: Place) -> None:
+def _work(cell: Cell, place: StudyFolder) -> None:
     """Train and judge one cell; runs in a process of its own."""
     torch.set_num_threads(1)
     try:
@@ -185,7 +185,7 @@ def _validation_errors(run: SurrogateRun) -> dict[str, float]:
     return {name: 100 * float(found[name].mean()) for name in ("e1", "e2")}
 
 
-def _enter(cell: Cell, place: Place) -> dict[str, Any]:
+def _enter(cell: Cell, place: StudyFolder) -> dict[str, Any]:
     """Take a finished cell into the table, remove most of the bytes of its run, and return its record."""
     made = read(place.made(cell))
     record: dict[str, Any] = made["record"]
@@ -212,7 +212,7 @@ def _can_resume(path: Path, settings: Settings) -> bool:
         return False
 
 
-def _leave(cell: Cell, place: Place, found: dict[str, Any]) -> None:
+def _leave(cell: Cell, place: StudyFolder, found: dict[str, Any]) -> None:
     """Write what the table keeps of a cell, errors in percent, and its learning curve."""
     settings = cell.settings
     curve = [[r["epoch"], r["e1"], r["seconds"]] for r in SurrogateRun.open(place.run(cell)).history()]

@@ -33,7 +33,7 @@ from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.network import EncoderDecoder
 from sparse_langevin.problems.darcy.solver import Solver
 from sparse_langevin.studies.darcy_cells import FIELDS, Cell, Scale, shortened
-from sparse_langevin.studies.darcy_study import Place
+from sparse_langevin.studies.darcy_study import StudyFolder
 from sparse_langevin.surrogates.calibration import Trust, deviation, find_factors, set_apart, trust_of
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.runs import SurrogateRun
@@ -149,7 +149,7 @@ def auroc(far: Array, near: Array) -> float:
     return float(mannwhitneyu(far, near).statistic) / (len(far) * len(near))
 
 
-def judge(contender: Contender, place: Place) -> Judgement:
+def examine(contender: Contender, place: StudyFolder) -> Judgement:
     """Forecast the test fields, and fields of another kind, with what has been trained."""
     data = DarcyData(place.data(FIELD))
     # With the settings and the data: runs of another scale in the same folder are refused.

@@ -22,7 +22,7 @@ RANK, FACTOR = 0.5, 2.0
 Record = dict[str, Any]
 
 
-def publish(judged: Sequence[Judgement], folder: Path, command: str) -> Path:
+def write_report(judged: Sequence[Judgement], folder: Path, command: str) -> Path:
     """Write ``table.json``, the figures and ``report.html``; return the page."""
     found = [one.record for one in judged]
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ class Claim:
         return asdict(self)
 
 
-def judge(records: Records) -> list[Claim]:
+def verdicts(records: Records) -> list[Claim]:
     """All claims, in the paper's order; those with too few replicates are not decided."""
     claims = []
     for test, quote, criterion, measure in CLAIMS:

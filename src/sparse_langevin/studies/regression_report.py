@@ -9,7 +9,7 @@ from sparse_langevin.reports.page import Mood, Picture, Section, Table, TableCel
 from sparse_langevin.storage.files import write_atomically
 from sparse_langevin.studies import emvs, regression_paper
 from sparse_langevin.studies.regression import Extent, Records
-from sparse_langevin.studies.regression_claims import Claim, Verdict, judge
+from sparse_langevin.studies.regression_claims import Claim, Verdict, verdicts
 from sparse_langevin.studies.regression_contenders import LABELS, Lengths
 from sparse_langevin.studies.regression_figures import figures
 from sparse_langevin.studies.regression_table import RIVALS, Row, make_table
@@ -29,9 +29,11 @@ PREDICTION = ("contender", "test MSE", "MSE / oracle", "MSE âˆ’ LassoCV", "MSE â
 MOODS: dict[Verdict, Mood] = {"holds": "good", "does not hold": "bad", "not decided": "quiet"}
 
 
-def publish(records: Records, extent: Extent, lengths: Lengths, folder: Path) -> tuple[list[Row], list[Claim], Path]:
+def write_report(
+    records: Records, extent: Extent, lengths: Lengths, folder: Path
+) -> tuple[list[Row], list[Claim], Path]:
     """Write ``table.json``, the figures and ``report.html``; return rows, claims and the page."""
-    rows, claims = make_table(records), judge(records)
+    rows, claims = make_table(records), verdicts(records)
     table = {
         "command": extent.command(),
         "version": version("sparse-langevin"),
