@@ -59,8 +59,8 @@ def test_predictions_pool_all_chains(two, data):
         for sample in chain.bank():
             surrogate.load_state_dict(sample.parameters, strict=False)
             outputs.append(surrogate.predict(kappa))
-    torch.testing.assert_close(forecast.mean, torch.stack(outputs).mean(0).float(), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(forecast.std, torch.stack(outputs).std(0, correction=0).float(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(forecast.mean, torch.stack(outputs).mean(0), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(forecast.std, torch.stack(outputs).std(0, correction=0), rtol=1e-4, atol=1e-6)
 
 
 def test_agreement_is_about_predictions(two, data):
