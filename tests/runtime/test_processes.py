@@ -136,3 +136,62 @@ def test_cancelled_jobs_are_told():
         jobs[0].result()
         pool.shutdown(cancel_futures=True)
         assert jobs[-1].cancelled() and all(job.done() for job in jobs)
+
+
+@pytest.mark.parametrize("how", ["pool", "long jobs"])
+def test_nothing_outlives_a_parent_that_was_killed(how, tmp_path):
+    work = {
+        "pool": "jobs = [Workers(2).submit(note, folder, i) for i in range(2)]; [job.result() for job in jobs]",
+        "long jobs": "run_in_processes({str(i): (note, (folder, i)) for i in range(2)}, 2)",
+    }
+    code = (
+        "import pathlib, sys; from tests.runtime.test_processes import note\n"
+        "from sparse_langevin.runtime.processes import Workers, run_in_processes\n"
+        f"folder = pathlib.Path(sys.argv[1])\n{work[how]}\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    children = wait_for(lambda: len(files := list(tmp_path.glob("*.pid"))) == 2 and [int(p.stem) for p in files])
+    assert all(map(alive, children))
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not any(map(alive, children)))
+
+
+def note(folder, number):
+    """Say who one is, and never end."""
+    (folder / f"{os.getpid()}.pid").write_text(str(number))
+    time.sleep(600)
+
+
+def alive(pid):
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def test_a_signal_to_all_processes_is_no_failure(tmp_path):
+    """A job that is ended by the signal that stops its parent, before it can answer, is not reported."""
+    stopped = [False]
+
+    def end_all(running):
+        if (tmp_path / "a").exists():
+            stopped[0] = True
+
+    run_in_processes({"a": (end_oneself, (tmp_path / "a",))}, 1, tick=end_all, stop=lambda: stopped[0])
+    assert stopped[0]
+
+
+def end_oneself(path):
+    path.touch()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,12 +1,17 @@
 """Stopping a run cleanly: after SIGTERM or Ctrl-C it finishes the current step and saves."""
 
+import multiprocessing
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import FrameType
 
+GRACE = 8.0  # seconds to save in, after the parent has died
 EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: it stopped early, and the same command continues
 
 
@@ -51,3 +56,18 @@ def leave_signals_to_the_parent() -> None:
     """Ignore Ctrl-C, which reaches every process of a terminal: the parent lets its workers finish what they began."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def end_with_the_parent() -> None:
+    """Let this process end when the one that started it is gone, however that ended: nobody would ever stop it."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)  # a training saves
+        time.sleep(GRACE)
+        os._exit(EXIT_CODE)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
-from sparse_langevin.runtime.interrupts import EXIT_CODE, leave_signals_to_the_parent
+from sparse_langevin.runtime.interrupts import EXIT_CODE, end_with_the_parent, leave_signals_to_the_parent
 from sparse_langevin.storage.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Workers(Executor):
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._count, _CONTEXT, leave_signals_to_the_parent)
+        return ProcessPoolExecutor(self._count, _CONTEXT, begin_worker)
 
     def _send(self, promise: Future[T], task: Callable[[], T]) -> None:
         with self._guard, _without_interrupts(), nullcontext() if self._script else _without_script():
@@ -143,6 +143,12 @@ class Workers(Executor):
                     logger.warning("a worker process died; what it had in work is done again")
                     self._pool = self._new()
             return not self._closed
+
+
+def begin_worker() -> None:
+    """What a worker process does first."""
+    leave_signals_to_the_parent()
+    end_with_the_parent()
 
 
 @contextmanager
@@ -201,7 +207,8 @@ def run_in_processes(
                 name = waiting.pop(0)
                 ours, theirs = _CONTEXT.Pipe(duplex=False)
                 process: BaseProcess = _CONTEXT.Process(target=_work, args=(*jobs[name], theirs), daemon=True)
-                process.start()
+                with _without_interrupts():
+                    process.start()
                 theirs.close()
                 running[name] = process, ours
             time.sleep(0.3)
@@ -219,12 +226,13 @@ def run_in_processes(
             process.terminate()
         for process, _ in running.values():
             process.join()
-    if failures:
+    if failures and not stop():  # a signal to all processes may reach a job before it can answer, and end it
         raise ValueError("; ".join(failures))
 
 
 def _work(target: Callable[..., None], arguments: tuple[object, ...], words: Connection) -> None:
     """Run a job in its process; tell the parent what went wrong."""
+    begin_worker()
     try:
         target(*arguments)
     except Exception as error:
