@@ -1,12 +1,15 @@
 """The command ``sparse-langevin``, also ``python -m sparse_langevin``; it comes with the extra ``surrogates``."""
 
 import sys
+from signal import SIG_IGN, SIGINT, SIGTERM, signal
 
 from sparse_langevin.runtime.extras import MissingExtraError, expect_surrogates
+from sparse_langevin.runtime.interrupts import answer_signals
 
 
 def main() -> None:
     """Run the command, or say in one line which extra it lacks."""
+    answer_signals(at_once=True)
     try:
         expect_surrogates("the command sparse-langevin")
     except MissingExtraError as error:
@@ -14,7 +17,11 @@ def main() -> None:
         sys.exit(2)
     from sparse_langevin.cli import main as command
 
-    command()
+    try:
+        command(answer_signals())
+    finally:
+        for number in (SIGINT, SIGTERM):  # all is said: a signal would only change the exit code
+            signal(number, SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Crashes at every disk operation, in this process: nothing that would clean up runs after them."""
+"""Crashes and interruptions at every disk operation, in this process."""
 
 import os
 import shutil
@@ -9,28 +9,29 @@ from sparse_langevin.storage import artefact, files
 
 
 class Crash(BaseException):
-    """The machine goes down; no ``except OSError`` sees it."""
+    """The machine goes down, or a signal comes; no ``except OSError`` sees it."""
 
 
-def crash_everywhere(action, check):
+def crash_everywhere(action, check, *, dead=True):
     """Do ``action`` again and again, with a crash at the first, second, ... operation, and ``check`` after each.
 
-    Returns the number of crashes; after the last the action has run to its end.
+    After a crash no operation works, so nothing can be cleaned up; without ``dead`` it is an interruption, after which
+    all of them do. Returns the number of crashes; after the last the action has run to its end.
     """
     crashes = 0
-    while _crashes(action, crashes + 1):
+    while _crashes(action, crashes + 1, dead):
         crashes += 1
         check()
     check()
     return crashes
 
 
-def _crashes(action, n):
+def _crashes(action, n, dead):
     left = [n]
 
     def tick():
         left[0] -= 1
-        if left[0] == 0:
+        if left[0] == 0 or (dead and left[0] < 0):
             raise Crash
 
     def wrapped(original):
@@ -43,10 +44,9 @@ def _crashes(action, n):
         return dying
 
     def torn(path, data):
-        left[0] -= 1
-        if left[0] == 0:
+        if left[0] == 1:
             path.write_bytes(data[: len(data) // 2])
-            raise Crash
+        tick()
         whole(path, data)
 
     whole = files.write_synced

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparse_langevin.storage import artefact
-from sparse_langevin.storage.artefact import Artefact, Kind, kind_of
+from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind, kind_of
 from sparse_langevin.storage.errors import DamagedError, MismatchError, MissingError, StorageError
 from sparse_langevin.storage.files import locked
 from tests.storage.crashes import contents, crash_everywhere, flipped
@@ -172,7 +172,8 @@ def test_crashes_while_claiming_and_sealing(tmp_path):
     assert contents(folder) == contents(clean.folder)
 
 
-def test_crashes_while_one_is_replaced(tmp_path):
+@pytest.mark.parametrize("dead", [True, False])
+def test_crashes_while_one_is_replaced(dead, tmp_path):
     old, new = {"x": b"old" * 50}, {"y": b"new" * 50}
     Artefact.write(tmp_path, CAKE, {"age": "old"}, old)
 
@@ -183,8 +184,9 @@ def test_crashes_while_one_is_replaced(tmp_path):
     def old_or_new():
         found = Artefact.open(tmp_path, CAKE, finished=True)
         assert {name: found.read(name) for name in found.files} == (old if found.body == {"age": "old"} else new)
+        assert dead or contents(tmp_path).keys() <= {MANIFEST, "x", *found.files}  # nothing is left to clean up
 
-    assert crash_everywhere(replaced, old_or_new) >= 14
+    assert crash_everywhere(replaced, old_or_new, dead=dead) >= 14
     assert Artefact.open(tmp_path, CAKE).body == {"age": "new"}
     assert not list(tmp_path.glob(".writing-*"))
 

@@ -3,7 +3,9 @@
 import logging
 import sys
 import warnings
+from collections.abc import Callable
 from importlib.metadata import version
+from signal import SIGINT
 from typing import Annotated, NoReturn
 
 import typer
@@ -65,19 +67,40 @@ class State:
     debug = False
 
 
-def main() -> None:
-    """Run the command; bad input ends with one line on standard error and exit code 2, not with a traceback."""
+def main(interrupted: Callable[[], Interrupted | None] = lambda: None) -> None:
+    """Run the command; bad input ends with one line on standard error and exit code 2, not with a traceback.
+
+    ``interrupted`` says whether a signal has asked the program to stop, see `answer_signals`.
+    """
     try:
         app()
     except Interrupted as stop:
-        if not stop.told:
-            print(stop, file=sys.stderr)
+        _tell(stop)
         raise
-    except OSError as error:
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first is being answered
+        stop = Interrupted(SIGINT)
+        _tell(stop)
+        raise stop from None
+    except Exception as error:
+        if (stopped := interrupted()) is not None:  # a library has made another error of it
+            _tell(stopped)
+            raise stopped from None
+        _explain(error)
+
+
+def _tell(stop: Interrupted) -> None:
+    if not stop.told:
+        print(stop, file=sys.stderr)
+
+
+def _explain(error: Exception) -> NoReturn:
+    """End with one line about an error that a user can mend; others keep their traceback."""
+    if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         _end(error, f"{where}{error.strerror or error}")
-    except (ValueError, StorageError, FloatingPointError, MissingExtraError) as error:
+    if isinstance(error, ValueError | StorageError | FloatingPointError | MissingExtraError):
         _end(error, str(error))
+    raise error
 
 
 def _end(error: Exception, message: str) -> NoReturn:

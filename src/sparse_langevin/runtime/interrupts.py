@@ -18,15 +18,37 @@ EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: it stopped early, and the same comm
 class Interrupted(SystemExit):
     """Long work was asked to stop and has saved its state; uncaught, this ends the program with exit code 75."""
 
-    def __init__(self, number: int, done: int, unit: str, folder: Path) -> None:
+    def __init__(self, number: int, done: int | None = None, unit: str = "", folder: Path | None = None) -> None:
         super().__init__(EXIT_CODE)
         self.signal = signal.Signals(number)
         self.done = done
         self.told = False  # whether the message has been logged
-        self.message = f"{self.signal.name}: stopped, {done} {unit}s are saved in {folder}; run the same again to go on"
+        saved = "" if done is None else f", {done} {unit}s are saved in {folder}"
+        self.message = f"{self.signal.name}: stopped{saved}; run the same again to go on"
 
     def __str__(self) -> str:
         return self.message
+
+
+def answer_signals(*, at_once: bool = False) -> Callable[[], Interrupted | None]:
+    """Let SIGINT and SIGTERM raise `Interrupted` from now on; the returned function gives it once it was raised.
+
+    A program that ends after that was interrupted, whatever error the interruption turned into on its way. With
+    ``at_once`` the program says so and ends on the spot, which is for its start, when libraries are being loaded.
+    """
+    stopped: list[Interrupted] = []
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        again = bool(stopped)
+        stopped.append(Interrupted(number))
+        if at_once or again:
+            os.write(2, b"" if again else f"{stopped[0]}\n".encode())
+            os._exit(EXIT_CODE)
+        raise stopped[0]
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, answer)
+    return lambda: stopped[0] if stopped else None
 
 
 @contextmanager

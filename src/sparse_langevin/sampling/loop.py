@@ -286,7 +286,6 @@ class Loop:
         meta = {
             "settings": self._settings(),
             "sampler": state,
-            "begin": self.begin,
             "epoch": self.epoch,
             "batch": self.batch,
             "losses": self.losses,

@@ -124,9 +124,10 @@ class Artefact:
             for name, data in files.items():
                 _put(folder / name, data)
             return made._enter()
-        except OSError:
-            for path in new:
-                path.unlink(missing_ok=True)
+        except BaseException:
+            if not (folder / MANIFEST).exists() or (folder / MANIFEST).read_bytes() != made._text():
+                for path in new:
+                    path.unlink(missing_ok=True)
             raise
 
     def seal(self, names: Iterable[str]) -> "Artefact":

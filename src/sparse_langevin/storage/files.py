@@ -38,9 +38,11 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         write_synced(temporary, data)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:  # a signal, too
         temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     sync_folder(path.parent)
 
 

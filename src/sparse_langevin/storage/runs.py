@@ -58,6 +58,7 @@ class RunFolder:
             self._history.touch()
         else:
             require_same(f"the run in {self.path}", checkpoint.meta["settings"], settings)
+            self._tidy(checkpoint.meta["begin"])  # if that was interrupted
         return checkpoint
 
     def append(self, record: Record) -> None:
@@ -79,7 +80,11 @@ class RunFolder:
         with open(self._history, "rb") as file:
             os.fsync(file.fileno())
             history_bytes = file.seek(0, os.SEEK_END)
-        save_checkpoint(self._checkpoints, step, tensors, dict(meta) | {"history_bytes": history_bytes})
+        save_checkpoint(self._checkpoints, step, tensors, dict(meta) | {"begin": begin, "history_bytes": history_bytes})
+        self._tidy(begin)
+
+    def _tidy(self, begin: int) -> None:
+        """Remove checkpoints that are not needed any more."""
         *older, _ = checkpoints(self._checkpoints)
         regular = [path for path in older if (step_of(path) - begin) % self.save_every == 0]
         for path in older:
