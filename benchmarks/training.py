@@ -2,7 +2,7 @@
 
 The gradient's cost depends on the allocator by a factor of about two: glibc gives large blocks back to the system
 after each step and takes them anew, page by page. The library tells it to keep them when a run begins, see
-`runtime.allocator`, for everybody in the process. So everything is measured in two child processes, without and with
+`runtime.memory`, for everybody in the process. So everything is measured in two child processes, without and with
 that.
 """
 
@@ -20,7 +20,7 @@ from torch import nn
 from benchmarks.interleaved import Record, compare, measure, record
 from sparse_langevin import Batches, GaussianLikelihood, psgld_sa
 from sparse_langevin.problems.darcy import EncoderDecoder, Grid
-from sparse_langevin.runtime import allocator
+from sparse_langevin.runtime import memory
 
 GRADIENT = "forward and backward pass alone"
 ALLOCATORS = {"0": "glibc as it is", "1": "glibc keeping its memory"}  # by the value of the library's variable
@@ -32,7 +32,7 @@ def records(figures: Path, quick: bool = False) -> list[Record]:
     rows: list[Record] = []
     command = [sys.executable, "-m", "benchmarks.training", str(cells), str(batch), str(repeats)]
     for keep, label in ALLOCATORS.items():
-        environment = os.environ | {allocator.VARIABLE: keep}
+        environment = os.environ | {memory.VARIABLE: keep}
         answer = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
         group = f"encoder-decoder, {cells}x{cells} cells, batch {batch}, {label}"
         rows += compare(group, json.loads(answer), GRADIENT)
@@ -42,7 +42,7 @@ def records(figures: Path, quick: bool = False) -> list[Record]:
 
 def steps(cells: int, batch: int) -> dict[str, Callable[[], object]]:
     """One step of each contender, as a function without arguments."""
-    allocator.keep_memory()  # as `fit` does
+    memory.keep_memory()  # as `fit` does
     torch.manual_seed(0)
     grid = Grid(cells, cells)
     x, y = torch.randn(batch, 1, cells, cells), torch.randn(batch, grid.edges)

@@ -78,9 +78,8 @@ def main(interrupted: Callable[[], Interrupted | None] = lambda: None) -> None:
         _tell(stop)
         raise
     except KeyboardInterrupt:  # a second Ctrl-C, while the first is being answered
-        stop = Interrupted(SIGINT)
-        _tell(stop)
-        raise stop from None
+        _tell(again := Interrupted(SIGINT))
+        raise again from None
     except Exception as error:
         if (stopped := interrupted()) is not None:  # a library has made another error of it
             _tell(stopped)

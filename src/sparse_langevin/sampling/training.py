@@ -10,8 +10,8 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any, TypeVar
 
-from sparse_langevin.runtime.allocator import keep_memory
 from sparse_langevin.runtime.interrupts import deferred_signals
+from sparse_langevin.runtime.memory import keep_memory
 from sparse_langevin.runtime.progress import progress_bar
 from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.loop import CLOCKS, Bank, Chain, Clock, Evaluate, Loop

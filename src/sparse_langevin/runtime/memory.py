@@ -1,4 +1,4 @@
-"""Memory that stays with the process between training steps.
+"""Memory: what stays with the process between training steps, and what is refused before it is taken.
 
 On Linux, glibc returns large blocks to the system as soon as they are freed, and the activations of the next step have
 to be faulted in again, page by page, which takes a large part of the time of a training step. `keep_memory` raises the
@@ -30,3 +30,20 @@ def keep_memory() -> bool:
         return False
     logger.info("freed memory stays with the process between steps; %s=0 prevents it", VARIABLE)
     return True
+
+
+def require_memory(size: int, what: str, remedy: str) -> None:
+    """Raise a ValueError if something needs more bytes than this machine has, before it is attempted."""
+    there = machine_memory()
+    if size > there:
+        raise ValueError(
+            f"{what} needs about {size / 1e9:,.0f} GB of memory, and this machine has {there / 1e9:,.0f} GB: {remedy}"
+        )
+
+
+def machine_memory() -> int:
+    """Bytes of memory of this machine; where the system does not tell, as many as there may be."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
