@@ -59,7 +59,9 @@ def test_every_cell_of_the_papers_tables_is_there():
 
 
 def test_unknown_cells_are_refused():
-    with pytest.raises(ValueError, match="no cell's name contains nothing; there are kle32-psgld-sa-70-seed0"):
+    with pytest.raises(
+        ValueError, match="no cell has a name that contains nothing; the cells are kle32-psgld-sa-70-seed0"
+    ):
         cells("kle", "small", ["nothing"])
 
 
@@ -76,7 +78,7 @@ def test_fields_are_what_the_records_say():
     recipe = exponential.recipe("paper", None)
     assert (recipe.samples, recipe.first_test, recipe.grid.nx) == (1500, 1300, 50)
     image = FIELDS["channels"][0]
-    with pytest.raises(ValueError, match="give it with --image"):
+    with pytest.raises(ValueError, match="give the image with --image"):
         image.recipe("paper", None)
 
 
