@@ -278,6 +278,27 @@ def test_a_damaged_table_is_named(tmp_path):
         darcy_study.records(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "table, words",
+    [
+        (
+            [record("kle32", "adam", 0.7, 0.5) | {"recipe": {"kind": "channels"}}],
+            "has kle32-adam-0.7-0 on kle32 with grid = None, now",
+        ),
+        ([{"contender": "single"}], "is the table of another study"),
+        ({"rows": []}, "is the table of another study"),
+    ],
+    ids=["other data", "error bars", "regression"],
+)
+def test_a_folder_of_something_else_is_refused_and_keeps_its_report(table, words, place, monkeypatch, capsys):
+    place.folder.mkdir()
+    (place.folder / "table.json").write_text(json.dumps(table))
+    (place.folder / "report.html").write_text("as it was")
+    command = ["reproduce", "kle", "--only", "kle32-adam-70", "--out", place.folder]
+    assert words in " ".join(refused(monkeypatch, capsys, *command).split())
+    assert (place.folder / "report.html").read_text() == "as it was"
+
+
 def test_the_search_never_sees_test_data(place, tmp_path):
     everything = search_cells()
     assert len({c.name for c in everything}) == len(everything) == sum(map(len, VARIATIONS.values()))

@@ -15,6 +15,7 @@ from sparse_langevin.cli.progress import stoppable
 from sparse_langevin.cli.tables import print_table
 from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
 from sparse_langevin.runtime.progress import progress_bar
+from sparse_langevin.storage.errors import StorageError
 
 reproduce = typer.Typer(
     help="Repeat an experiment of the paper, and write its records, table, figures and report.", no_args_is_help=True
@@ -135,7 +136,7 @@ def _surrogates(
     workers: int,
     image: Path | None,
 ) -> None:
-    """Train the cells that are missing, and write the report, also after an error."""
+    """Train the cells that are missing, and write the report, also if a cell has failed or the study was stopped."""
     from sparse_langevin.studies.darcy_cells import cells
     from sparse_langevin.studies.darcy_report import main_table, write_report
     from sparse_langevin.studies.darcy_study import TABLE
@@ -147,11 +148,14 @@ def _surrogates(
     command = f"sparse-langevin reproduce {study} --scale {scale}" + (" --image FILE" if image else "")
     try:
         records = _run_cells(chosen, folder, scale, workers, image)
-    finally:
+    except StorageError:  # the folder is not ours to write to: it keeps its report
+        raise
+    except BaseException:
         if (folder / TABLE).exists():
-            page = write_report(study, folder, command)
+            write_report(study, folder, command)
+        raise
     print_table(main_table(study, records))
-    print(f"table: {folder / 'table.json'}\nreport: {page}")
+    print(f"table: {folder / 'table.json'}\nreport: {write_report(study, folder, command)}")
 
 
 def _run_cells(

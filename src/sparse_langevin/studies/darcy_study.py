@@ -22,7 +22,7 @@ from sparse_langevin.problems.darcy.datasets import DarcyData, generate
 from sparse_langevin.problems.darcy.recipes import Recipe
 from sparse_langevin.reports.page import png
 from sparse_langevin.runtime.processes import Job, run_in_processes
-from sparse_langevin.storage.errors import StorageError
+from sparse_langevin.storage.errors import MismatchError, StorageError
 from sparse_langevin.storage.files import locked, write_atomically
 from sparse_langevin.studies.darcy_cells import Cell, Field, Record, Scale
 from sparse_langevin.surrogates.calibration import set_apart
@@ -75,6 +75,8 @@ def read(path: Path) -> Any:
 def records(folder: Path) -> list[Record]:
     """The records of all finished cells of a study."""
     found: list[Record] = read(folder / TABLE) or []
+    if not isinstance(found, list) or not all("cell" in record for record in found):
+        raise MismatchError(f"{folder / TABLE} is the table of another study: choose another folder with --out")
     return found
 
 
@@ -152,7 +154,7 @@ def _check_recipes(found: Iterable[Record], wanted: Mapping[str, dict[str, Any]]
         field, there = record["field"]["name"], record.get("recipe", {})
         for name, value in wanted.get(field, {}).items():
             if there.get(name) != value:
-                raise ValueError(
+                raise MismatchError(
                     f"{folder} has {record['cell']} on {field} with {name} = {there.get(name)}, now it is {value}: "
                     "use the same scale and image, or choose another folder with --out"
                 )
