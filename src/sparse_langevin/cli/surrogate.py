@@ -21,7 +21,8 @@ from sparse_langevin.surrogates.settings import Settings
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run that 'train' has made.")]
 Data = Annotated[Path | None, typer.Option(help="Another data set of the same problem. The default is the run's own.")]
-Device = Annotated[str | None, typer.Option(help="Where to compute, such as cuda. The default is torch's, the CPU.")]
+DEVICE = "Where to compute, such as cuda. The default is torch's, the CPU."
+Device = Annotated[str | None, typer.Option(help=DEVICE)]
 Network = Annotated[
     str | None,
     typer.Option(
@@ -77,48 +78,32 @@ def _train_signature() -> inspect.Signature:
     except ValueError:  # the command itself reports it
         usual = Settings.of("psgld-sa")
     described = Settings.__pydantic_fields__  # type: ignore[attr-defined]
-    options: dict[str, tuple[Any, Any]] = {
-        "data": (Annotated[Path, typer.Option(help="Data set made by 'generate' or 'import'.")], ...),
-        "run": (
-            Annotated[Path, typer.Option(help="Folder of the run. If it was begun, the same command goes on.")],
-            ...,
-        ),
-    }
+    options: list[inspect.Parameter] = []
+
+    def add(name: str, kind: Any, default: Any, *words: str, **details: Any) -> None:
+        option = Annotated[kind, typer.Option(*words, **details)]
+        options.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=option, default=default))
+
+    required = inspect.Parameter.empty
+    add("data", Path, required, help="Data set made by 'generate' or 'import'.")
+    add("run", Path, required, help="Folder of the run. If it was begun, the same command goes on.")
     for name in _settings_on_the_command():
-        kind, default = type(getattr(usual, name)), getattr(usual, name)
-        shown = str(default) if default != "" else "the problem's own"
-        option = typer.Option(help=described[name].description, show_default=shown)
-        options[name] = (Annotated[kind | None, option], "psgld-sa" if name == "method" else None)
-    options |= {
-        "network_option": (
-            Annotated[
-                list[str] | None,
-                typer.Option(metavar="NAME=VALUE", help="Keyword argument of the network. Repeat the option for more."),
-            ],
-            None,
-        ),
-        "chains": (
-            Annotated[int, typer.Option(min=1, help="Number of independent chains. More can be added later.")],
-            1,
-        ),
-        "device": (Device, None),
-        "profile": (Annotated[bool, typer.Option("--profile", help="Print at the end where the time went.")], False),
-        "tensorboard": (
-            Annotated[bool, typer.Option("--tensorboard", help="Also write the learning curves for TensorBoard.")],
-            False,
-        ),
-    }
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature(
-        [
-            inspect.Parameter(n, keyword, annotation=a, default=inspect.Parameter.empty if d is ... else d)
-            for n, (a, d) in options.items()
-        ]
-    )
+        usually = getattr(usual, name)
+        shown = "the problem's own" if usually == "" else str(usually)
+        default = "psgld-sa" if name == "method" else None
+        add(name, type(usually) | None, default, help=described[name].description, show_default=shown)
+    network = "Keyword argument of the network. Repeat the option for more."
+    add("network_option", list[str] | None, None, metavar="NAME=VALUE", help=network)
+    add("chains", int, 1, min=1, help="Number of independent chains. More can be added later.")
+    add("device", str | None, None, help=DEVICE)
+    add("profile", bool, False, "--profile", help="Print at the end where the time went.")
+    add("tensorboard", bool, False, "--tensorboard", help="Also write the learning curves for TensorBoard.")
+    return inspect.Signature(options)
 
 
-train.__signature__ = _train_signature()  # type: ignore[attr-defined]
-train.__annotations__ = {name: p.annotation for name, p in _train_signature().parameters.items()}
+SIGNATURE = _train_signature()
+train.__signature__ = SIGNATURE  # type: ignore[attr-defined]
+train.__annotations__ = {name: option.annotation for name, option in SIGNATURE.parameters.items()}
 
 
 def _print_profile(seconds: dict[str, float]) -> None:
@@ -145,15 +130,14 @@ def evaluate(
         require_new(out, overwrite=force)
     place = opened(run, network)
     judged = judge(place, place.find_data(data), device)
-    tables = [error_table([judged]), quantile_table([judged])]
+    print_table(error_table([judged]))
+    print_table(quantile_table([judged]))
     if judged.trust is not None:
-        tables.append(trust_table([judged]))
+        print_table(trust_table([judged]))
     if judged.chains is not None:
-        tables.append(judged.chains.table())
-    for page in tables:
-        print_table(page)
-    for line in judged.chains.verdict if judged.chains is not None else ():
-        print(line)
+        print_table(judged.chains.table())
+        for line in judged.chains.verdict:
+            print(line)
     if out is not None:
         names = [m.name for m in place.problem.measures]
         rows = enumerate(zip(*(judged.best.errors[name] for name in names), strict=True))

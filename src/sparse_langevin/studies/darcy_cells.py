@@ -77,10 +77,9 @@ class Field:
     def describe(self) -> Record:
         """The field as it is described in a record."""
         names = ("kernel", "terms", "mode", "kappa_0", "permeability", "split")
-        known = {name: self.settings.get(name) for name in names}
         defaults = {"kernel": "squared-exponential", "mode": "affine"} if self.kind == "kle" else {}
-        filled = {name: value if value is not None else defaults.get(name) for name, value in known.items()}
-        return {"name": self.name, "kind": self.kind} | {k: v for k, v in filled.items() if v is not None}
+        known = defaults | self.settings
+        return {"name": self.name, "kind": self.kind} | {name: known[name] for name in names if name in known}
 
 
 def _kle(name: str, title: str, *, extra: bool = False, **settings: Any) -> Field:

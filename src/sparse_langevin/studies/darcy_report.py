@@ -32,8 +32,10 @@ def write_report(study: Study, folder: Path, command: str) -> Path:
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     present = {Algorithm.of(record).variant for record in found}
     lead = [_budget(found), *_LEAD, *(_EXPLAINED[variant] for variant in VARIANTS if variant in present)]
-    sections = [Section("Errors beside the paper's", lead, [main_table(study, found)])]
-    sections.append(Section("Claims", _CLAIMS, [claims_table(study, found)]))
+    sections = [
+        Section("Errors beside the paper's", lead, [main_table(study, found)]),
+        Section("Claims", _CLAIMS, [claims_table(study, found)]),
+    ]
     order = [(algorithm.method, algorithm.sparsity) for algorithm in algorithms(study)]
     for field in FIELDS[study]:
         mine = [r for r in found if r["field"]["name"] == field.name]

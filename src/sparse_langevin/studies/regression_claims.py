@@ -54,7 +54,9 @@ def verdicts(records: Records) -> list[Claim]:
             found = {name: of(records, test, prefix + name) for name in ("psgld-sa", "sgld-sa", "psgld")}
             found["oracle"] = of(records, test, "oracle")
             fewest = min(map(len, found.values()))
-            measured, verdict = _decide(measure, found) if fewest >= FEWEST else (_FEW.format(fewest), UNDECIDED)
+            measured, verdict = f"{fewest} replicates, {FEWEST} are needed", UNDECIDED
+            if fewest >= FEWEST:
+                measured, verdict = _decide(measure, found)
             claims.append(Claim(test, quote, version, criterion, measured, verdict))
     return claims
 
@@ -137,7 +139,6 @@ def beats_unpreconditioned(found: Found) -> tuple[str, bool | None]:
     return _beats(found, "sgld-sa")
 
 
-_FEW = f"{{}} replicates, {FEWEST} are needed"
 _INDEX = range(len(EFFECTS))
 _CHANCE = "not decided if farther, but within two standard errors"
 _WITHIN = f"each, on average over data sets, within {NEAR:.0%} of the truth; {_CHANCE}"

@@ -72,8 +72,8 @@ def prediction_cells(row: Row) -> list[str]:
 def _page(
     rows: list[Row], claims: list[Claim], pictures: dict[int, list[Picture]], extent: Extent, lengths: Lengths
 ) -> str:
-    verdicts = [claim.verdict for claim in claims]
-    counts = ", ".join(f"{v}: {verdicts.count(v)}" for v in MOODS if v in verdicts)
+    given = [claim.verdict for claim in claims]
+    counts = ", ".join(f"{verdict}: {given.count(verdict)}" for verdict in MOODS if verdict in given)
     sections = [Section("Claims of the paper", _CLAIMS_TEXT, [_claims_table(claims)]), _settings(extent, lengths)]
     for test in sorted({row["test"] for row in rows}, reverse=True):
         mine = [row for row in rows if row["test"] == test]
