@@ -46,33 +46,20 @@ def write_report(judged: Sequence[Judgement], folder: Path, command: str) -> Pat
 
 def main_table(found: Sequence[Record]) -> Table:
     """What each contender costs, how accurate it is, and whether it knows where it is not accurate."""
-    columns = (
-        "",
-        "epochs",
-        "CPU min",
-        "e1 %",
-        "e1 % last sample",
-        "rank",
-        "far",
-        "with noise",
-        "AUROC",
-        "e1 % far",
-        "90 % cover",
-    )
     rows = [
-        (
-            r["title"],
-            str(r["epochs"]),
-            number(r["cpu_seconds"] / 60, 1),
-            number(r["e1"]),
-            number(r["e1_last"]),
-            number(r["rank_correlation"], 2),
-            number(r["far_ratio"], 2),
-            number(r["far_ratio_total"], 2),
-            number(r["far_auroc"], 3),
-            number(r["far_e1"], 1),
-            f"{r['far_recalibrated']['coverage']['0.9']:.1%}",
-        )
+        {
+            "": r["title"],
+            "epochs": str(r["epochs"]),
+            "CPU min": number(r["cpu_seconds"] / 60, 1),
+            "e1 %": number(r["e1"]),
+            "e1 % last sample": number(r["e1_last"]),
+            "rank": number(r["rank_correlation"], 2),
+            "far": number(r["far_ratio"], 2),
+            "with noise": number(r["far_ratio_total"], 2),
+            "AUROC": number(r["far_auroc"], 3),
+            "e1 % far": number(r["far_e1"], 1),
+            "90 % cover": f"{r['far_recalibrated']['coverage']['0.9']:.1%}",
+        }
         for r in found
     ]
     caption = (
@@ -83,7 +70,7 @@ def main_table(found: Sequence[Record]) -> Table:
         "apart (1: always, 1/2: not at all). The last two columns are the error on channels and the share of the "
         "velocities there that lie in recalibrated 90 % intervals."
     )
-    return Table(columns, rows, caption)
+    return Table(tuple(rows[0]), [tuple(row.values()) for row in rows], caption)
 
 
 def bars_table(found: Sequence[Record]) -> Table:
