@@ -53,7 +53,7 @@ class Extent:
         return [name for name in names if replicate < self.paper_replicates or not name.startswith(PAPER)]
 
     def cells(self) -> list[Cell]:
-        """All (test, replicate), replicate by replicate, so that a stopped study has as many of each test."""
+        """All (test, replicate), replicate by replicate, so that a stopped study has equally many of each test."""
         return [(test, replicate) for replicate in range(self.replicates) for test in self.tests]
 
     def command(self) -> str:
@@ -131,9 +131,7 @@ def _read(folder: Path, cell: Cell) -> dict[str, Record]:
     try:
         found: dict[str, Record] = json.loads(path.read_bytes())["contenders"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not a record of this study ({error}): delete it, and it will be made again"
-        ) from error
+        raise ValueError(f"{path} is not a record of this study ({error}): delete it to have it made again") from error
     return found
 
 
