@@ -1,4 +1,4 @@
-"""The command ``sparse-langevin``: thin, each command calls one function of the library."""
+"""The command ``sparse-langevin``. Its parts are thin: the work is done by functions of the library."""
 
 import logging
 import sys
@@ -25,10 +25,10 @@ app = typer.Typer(
 )
 app.add_typer(data.generate, name="generate")
 app.command("import")(data.import_arrays)
-app.command("info")(data.info)
-app.command("show")(data.show)
-app.command("convert")(data.convert)
 for _command in (
+    data.info,
+    data.show,
+    data.convert,
     demo,
     surrogate.train,
     surrogate.evaluate,
@@ -52,7 +52,7 @@ def _options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from, with its traceback.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     State.debug = debug
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -60,13 +60,13 @@ def _options(
 
 
 class State:
-    """What holds for one call of the command."""
+    """What is set for one call of the command."""
 
     debug = False
 
 
 def main() -> None:
-    """Run the command; bad input ends with one line on standard error and exit code 2, not with a traceback."""
+    """Run the command. Bad input ends it with one line on standard error and exit code 2, without a traceback."""
     try:
         app()
     except Interrupted as stop:
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _end(error: Exception, message: str) -> NoReturn:
-    """One line, or with --debug all of it: what looks like bad input may be a fault of ours."""
+    """Print one line and exit; with --debug raise the error, as what looks like bad input may be a bug of ours."""
     if State.debug:
         raise error
     print(f"error: {message}", file=sys.stderr)
