@@ -12,7 +12,7 @@ from sparse_langevin.problems import darcy
 
 
 def media(cells: int) -> dict[str, darcy.KLE | darcy.Channels]:
-    """The random media by name."""
+    """Return the random media by name."""
     grid = darcy.Grid(cells, cells)
     fields: dict[str, darcy.KLE | darcy.Channels] = {
         f"kle{terms}": darcy.KLE(grid, terms=terms) for terms in (32, 64, 128)
@@ -24,7 +24,7 @@ def media(cells: int) -> dict[str, darcy.KLE | darcy.Channels]:
 
 
 def main(out: Path, cells: int) -> dict[str, float]:
-    """Draw all of them; return each one's largest mass residual."""
+    """Draw all random media; return the largest mass residual of each."""
     out.mkdir(parents=True, exist_ok=True)
     residuals = {}
     for name, fields in media(cells).items():

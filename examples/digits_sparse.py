@@ -63,7 +63,7 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
         CategoricalLikelihood(),
         num_data=len(data["train"][0]),
         step_size=Cosine(3e-3, STEPS, final=3e-4),
-        # A network starts in the slab: from delta = 0.5 the spike would pull all weights in before the data speak.
+        # A network starts in the slab: from delta = 0.5 the spike would pull in all weights before the data matter.
         prior=SpikeSlab(v0=0.02, v1=1.0, b=1.0, delta=0.99),
         tau=10.0,  # a cold posterior: with 17 times more weights than digits, tau = 1 is less accurate
         pruning=Pruning(target=TARGET, start=400, end=PRUNED),
@@ -84,7 +84,7 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
     average = accuracy(bank.predict(model, x, transform=lambda z: z.softmax(1)).mean, y)
     zeros = {n: (int((p == 0).sum()), p.numel()) for n, p in model.named_parameters() if n.endswith("weight")}
 
-    print(f"accuracy on {len(x)} test digits, never used for any choice")
+    print(f"accuracy on {len(x)} test digits, which were not used for any choice")
     print(f"  dense network, Adam:                         {dense:.1%}")
     print(f"  {TARGET:.0%} zeros, last sample:                      {last:.1%}")
     print(f"  {TARGET:.0%} zeros, average of {len(bank)} posterior samples:  {average:.1%}")

@@ -1,8 +1,8 @@
 """Which of fifty predictors matter, and by how much.
 
-200 observations of 50 correlated predictors, five of which have an effect. `psgld_sa` samples the coefficients of one
-`nn.Linear` under a spike-and-slab prior and learns for each the probability that it is in the model. Least squares and
-the cross-validated lasso are fitted to the same data; an oracle knows which five to use.
+There are 200 observations of 50 correlated predictors, five of which have an effect. `psgld_sa` samples the
+coefficients of one `nn.Linear` under a spike-and-slab prior and learns for each the probability that it is in the
+model. Least squares and the cross-validated lasso are fitted to the same data; an oracle knows which five to use.
 
 Run: python examples/linear_regression.py [--out FOLDER]
 """
@@ -47,8 +47,8 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
         GaussianLikelihood(),
         num_data=N,
         step_size=2e-3,
-        prior=SpikeSlab(v0=0.5 / N**0.5),  # half a standard error: what the data cannot tell from zero
-        dense_prior=GaussianPrior(10.0),  # of the intercept
+        prior=SpikeSlab(v0=0.5 / N**0.5),  # half a standard error, which the data cannot tell from zero
+        dense_prior=GaussianPrior(10.0),  # for the intercept
         seed=seed,
     )
     bank = PosteriorBank(thin=10, burn_in=2000)

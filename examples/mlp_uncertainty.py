@@ -3,10 +3,10 @@
 A small network is fitted to noisy observations of sin(1.2 x), none of them between -1 and 1. `psgld` draws from the
 posterior of its weights under a standard normal prior; there are only 31 of them, so a spike-and-slab prior would have
 nothing to remove. Four chains that start from draws of the prior, much further apart than the posterior is wide, share
-one bank of samples: where they agree, it is because of the data. The noise level is learned with the weights.
+one bank of samples: where they agree, they do so because of the data. The noise level is learned with the weights.
 
-Printed: error and coverage on new observations, where there were data and in the gap. Drawn: the posterior mean, with
-one and two standard deviations.
+It prints error and coverage on new observations, where there were data and in the gap, and draws the posterior mean
+with one and two standard deviations.
 
 The bands are those of four short chains with finite steps. Against long runs of Hamiltonian Monte Carlo they have the
 right shape, but tend to be too wide where there are data and too narrow in the gap.

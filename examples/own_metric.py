@@ -3,7 +3,7 @@ r"""A metric of your own in one class: RMSprop whose average is frozen after a w
     V_k = average of u*u over the first ``freeze`` steps, then constant;      G = 1/(eta + sqrt(V)).
 
 A metric that follows the weights for ever widens the samples unless its derivative is added to the drift. One that
-stands still does not. The target is a Gaussian whose curvatures span four decades.
+is constant does not. The target is a Gaussian whose curvatures span four decades.
 """
 
 import math
@@ -25,7 +25,7 @@ STEPS, BURN_IN = 6000, 2000
 
 @dataclass(frozen=True)
 class FrozenRMSprop(Metric):
-    """RMSprop whose V is the average over the first ``freeze`` steps, and stays."""
+    """RMSprop whose V is the average over the first ``freeze`` steps, and constant after them."""
 
     freeze: int = 500
     eta: float = 1e-3
@@ -34,29 +34,29 @@ class FrozenRMSprop(Metric):
     squares: ClassVar = True
 
     def numbers(self, step: int) -> tuple[float, ...]:
-        """Weights of the old V and of the new square, and eta."""
+        """Return the weights of the old V and of the new square, and eta."""
         fresh = 1.0 / step if step <= self.freeze else 0.0
         return 1.0 - fresh, fresh, self.eta
 
     def inverse(self, u: Tensor, vectors: tuple[Tensor, ...], numbers: tuple) -> Tensor:
-        """In torch: update V, return 1/G."""
+        """Update V and return 1/G, in torch."""
         memory, fresh, eta = numbers
         return vectors[0].mul_(memory).add_(u * u * fresh).sqrt() + eta
 
     def native(self) -> NativeMetric:
-        """For one weight, compiled into the loop over all weights."""
+        """Return the formula for one weight, which is compiled into the loop over all weights."""
         return NativeMetric(native_inverse)
 
 
 @reassociated
 def native_inverse(u, state, numbers):
-    """The new V, and 1/G."""
+    """Return the new V, and 1/G."""
     v = numbers[0] * state[0] + numbers[1] * (u * u)
     return (v,), math.sqrt(v) + numbers[2]
 
 
 class Target(nn.Module):
-    """A point, whose log density is the log-likelihood of one example."""
+    """A point, whose log density takes the place of the log-likelihood of one example."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,12 +65,12 @@ class Target(nn.Module):
 
 
 def log_density(model: Target, batch: Tensor) -> Tensor:
-    """Of N(0, 1/curvature)."""
+    """Return the log density of N(0, 1/curvature)."""
     return -0.5 * (model.curvature * model.weight.square()).sum()[None]
 
 
 def deviations(metric: Metric, step_size: float = 0.02, engine: str = "native") -> np.ndarray:
-    """Sampled standard deviation times sqrt(curvature), one for each curvature; 1 is exact."""
+    """Return the sampled standard deviation times sqrt(curvature) for each curvature; 1 is exact."""
     model = Target()
     flat = GaussianPrior(math.inf)
     options = {"prior": flat, "dense_prior": flat, "preconditioner": metric, "engine": engine}

@@ -29,28 +29,28 @@ class Student(Prior):
     s: float = 0.5
 
     def numbers(self, sigma: float, scalars: Mapping[str, float]) -> tuple[float, ...]:
-        """What the formulas need: nu + 1 and nu s^2."""
+        """Return what the formulas need: nu + 1 and nu s^2."""
         return self.nu + 1.0, self.nu * self.s**2
 
     def add_gradient(self, grad: Tensor, beta: Tensor, vectors: tuple[Tensor, ...], numbers: tuple) -> Tensor:
-        """In torch, for any device."""
+        """Add -d log p/d beta to ``grad``, in torch, for any device."""
         power, width = numbers
         return grad.add_(beta * power / (beta.square() + width))
 
     def native(self) -> NativePrior:
-        """For one weight, compiled into the loop over all weights."""
+        """Return the formulas for one weight, which are compiled into the loop over all weights."""
         return NativePrior(native_gradient, native_curvature)
 
 
 @reassociated
 def native_gradient(beta, state, numbers):
-    """(nu + 1) beta/(nu s^2 + beta^2)."""
+    """Return (nu + 1) beta/(nu s^2 + beta^2)."""
     return numbers[0] * beta / (beta * beta + numbers[1])
 
 
 @reassociated
 def native_curvature(beta, state, numbers):
-    """Its derivative."""
+    """Return its derivative."""
     below = beta * beta + numbers[1]
     return numbers[0] * (numbers[1] - beta * beta) / (below * below)
 
@@ -63,12 +63,12 @@ class Weights(nn.Module):
         self.weight = nn.Parameter(torch.zeros(count))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Each input times its weight."""
+        """Multiply each input by its weight."""
         return inputs * self.weight
 
 
 def sampled(prior: Student, engine: str = "native") -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and deviations for the observed values, by Langevin dynamics."""
+    """Return posterior means and deviations for the observed values, by Langevin dynamics."""
     model = Weights(len(OBSERVED) * COPIES)
     y = torch.tensor(OBSERVED).repeat_interleave(COPIES)[None]
     likelihood = GaussianLikelihood(sigma=1.0, learn=False)
@@ -85,7 +85,7 @@ def sampled(prior: Student, engine: str = "native") -> tuple[np.ndarray, np.ndar
 
 
 def exact(prior: Student) -> tuple[np.ndarray, np.ndarray]:
-    """The same by quadrature."""
+    """Return the same by quadrature."""
     grid = np.linspace(-10, 15, 100_001)
     log_prior = -(prior.nu + 1) / 2 * np.log1p(grid**2 / (prior.nu * prior.s**2))
     weights = np.exp(log_prior - (np.array(OBSERVED)[:, None] - grid) ** 2 / 2)

@@ -1,10 +1,10 @@
 """A surrogate of a simulator of your own: from arrays to a report with error bars.
 
-The simulator here is a front in one direction, u_t = D u_xx + r u (1 - u) (u - 1/5): a bump of a given place and width
-spreads or dies, by diffusion D and rate r. Four parameters go in, the curve u(x) at the end comes out. Whatever your
-own simulator is, two arrays with the samples in front are all that is needed.
+The simulator here is a front in one dimension, u_t = D u_xx + r u (1 - u) (u - 1/5): a bump of a given place and width
+spreads or dies, depending on diffusion D and rate r. Four parameters go in, and the final curve u(x) comes out.
+Whatever your own simulator is, all that is needed are two arrays whose first dimension is the samples.
 
-Printed: errors of the surrogate on test samples, beside what anybody could answer without a network.
+It prints the errors of the surrogate on test samples, beside those of answers that need no network.
 
 Run: python examples/own_simulator.py [--out FOLDER]
 """
@@ -27,7 +27,7 @@ STEP, STEPS = 2e-3, 200
 
 
 def simulate(parameters: np.ndarray) -> np.ndarray:
-    """Return u(x) at the end: diffusion implicit, reaction explicit, no flow through the ends."""
+    """Return the final u(x); diffusion is implicit, reaction explicit, and nothing flows through the ends."""
     place, width, diffusion, rate = parameters
     weight = diffusion * STEP / (X[1] - X[0]) ** 2
     bands = np.tile([[-weight], [1 + 2 * weight], [-weight]], len(X))
@@ -40,7 +40,7 @@ def simulate(parameters: np.ndarray) -> np.ndarray:
 
 def main(out: Path = Path("out"), samples: int = 500, epochs: int = 200) -> dict[str, float]:
     """Simulate, train, judge, and write the report; return the errors in percent and the coverage."""
-    torch.set_num_threads(1)  # the network is small: threads would only wait for each other
+    torch.set_num_threads(1)  # the network is small, and threads would only wait for each other
     rng = np.random.default_rng(0)
     inputs = rng.uniform(LOWEST, HIGHEST, (samples, 4))
     outputs = np.stack([simulate(row) for row in inputs])
@@ -63,7 +63,7 @@ def main(out: Path = Path("out"), samples: int = 500, epochs: int = 200) -> dict
         raise ValueError("no posterior samples were kept: train longer")
     known = judged.trust.recalibrated or judged.trust.plain
     covered = known.coverage[0.9]
-    print(f"intervals of 90 % cover {covered:.1%} of the curves' points, after correction on validation samples")
+    print(f"90 % intervals, corrected on validation samples, cover {covered:.1%} of the curves' points")
     return errors | {"coverage": covered}
 
 

@@ -20,7 +20,7 @@ SHOWN = 40
 
 
 def simulate(seed: int = 0) -> tuple[np.ndarray, ...]:
-    """100 observations to fit, 1000 to test."""
+    """Return 100 observations to fit and 1000 to test."""
     rng = np.random.default_rng([1, seed])
     p = 200
     mix = np.linalg.cholesky(0.6 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))).T
@@ -30,7 +30,7 @@ def simulate(seed: int = 0) -> tuple[np.ndarray, ...]:
 
 
 def main(out: Path) -> dict[str, float]:
-    """Fit, print, draw; return the numbers."""
+    """Fit the models, print and draw the results, and return the numbers."""
     x, y, x_test, y_test = simulate()
     models = {
         "SparseBayesRegressor": SparseBayesRegressor(random_state=0).fit(x, y),
@@ -52,7 +52,7 @@ def main(out: Path) -> dict[str, float]:
 
 
 def draw(models: dict[str, object], out: Path) -> None:
-    """Coefficients of the first predictors under each model; ours with intervals and probabilities."""
+    """Draw the coefficients of the first predictors under each model, ours with intervals and probabilities."""
     figure, axes = plt.subplots(4, 1, figsize=(9, 8.5), sharex=True, layout="constrained")
     place = np.arange(1, SHOWN + 1)
     ours = models["SparseBayesRegressor"]

@@ -100,7 +100,7 @@ def test_bad_input_is_one_line_without_traceback(data, tmp_path, monkeypatch, ca
         return " ".join(text.split())
 
     assert "holds samples 0 to 11, got 12" in error("show", data, "--sample", 12, "--out", tmp_path / "a.png")
-    assert "ends in .png" in error("show", data, "--out", tmp_path / "a.gif")
+    assert "must end in .png, .pdf or .svg" in error("show", data, "--out", tmp_path / "a.gif")
     assert "must end in .npz or .vti" in error("convert", data, "--out", tmp_path / "a.csv")
     assert "there is no data set" in error("info", tmp_path / "nothing")
     assert "a code of 10 numbers cannot be fitted to 10 training samples" in error("info", data, "--code", 10)

@@ -59,7 +59,9 @@ def test_every_cell_of_the_papers_tables_is_there():
 
 
 def test_unknown_cells_are_refused():
-    with pytest.raises(ValueError, match="no cell's name contains nothing; there are kle32-psgld-sa-70-seed0"):
+    with pytest.raises(
+        ValueError, match="no cell has a name that contains nothing; the cells are kle32-psgld-sa-70-seed0"
+    ):
         cells("kle", "small", ["nothing"])
 
 
@@ -76,7 +78,7 @@ def test_fields_are_what_the_records_say():
     recipe = exponential.recipe("paper", None)
     assert (recipe.samples, recipe.first_test, recipe.grid.nx) == (1500, 1300, 50)
     image = FIELDS["channels"][0]
-    with pytest.raises(ValueError, match="give it with --image"):
+    with pytest.raises(ValueError, match="give the image with --image"):
         image.recipe("paper", None)
 
 
@@ -274,6 +276,27 @@ def test_a_damaged_table_is_named(tmp_path):
     (tmp_path / "table.json").write_text("[{")
     with pytest.raises(ValueError, match=r"table\.json is not a file of this study"):
         darcy_study.records(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "table, words",
+    [
+        (
+            [record("kle32", "adam", 0.7, 0.5) | {"recipe": {"kind": "channels"}}],
+            "has kle32-adam-0.7-0 on kle32 with grid = None, now",
+        ),
+        ([{"contender": "single"}], "is the table of another study"),
+        ({"rows": []}, "is the table of another study"),
+    ],
+    ids=["other data", "error bars", "regression"],
+)
+def test_a_folder_of_something_else_is_refused_and_keeps_its_report(table, words, place, monkeypatch, capsys):
+    place.folder.mkdir()
+    (place.folder / "table.json").write_text(json.dumps(table))
+    (place.folder / "report.html").write_text("as it was")
+    command = ["reproduce", "kle", "--only", "kle32-adam-70", "--out", place.folder]
+    assert words in " ".join(refused(monkeypatch, capsys, *command).split())
+    assert (place.folder / "report.html").read_text() == "as it was"
 
 
 def test_the_search_never_sees_test_data(place, tmp_path):

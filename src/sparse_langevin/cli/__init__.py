@@ -1,4 +1,4 @@
-"""The command ``sparse-langevin``: thin, each command calls one function of the library."""
+"""The command ``sparse-langevin``. Its parts are thin: the work is done by functions of the library."""
 
 import logging
 import sys
@@ -27,10 +27,10 @@ app = typer.Typer(
 )
 app.add_typer(data.generate, name="generate")
 app.command("import")(data.import_arrays)
-app.command("info")(data.info)
-app.command("show")(data.show)
-app.command("convert")(data.convert)
 for _command in (
+    data.info,
+    data.show,
+    data.convert,
     demo,
     surrogate.train,
     surrogate.evaluate,
@@ -54,7 +54,7 @@ def _options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from, with its traceback.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     State.debug = debug
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -62,13 +62,13 @@ def _options(
 
 
 class State:
-    """What holds for one call of the command."""
+    """What is set for one call of the command."""
 
     debug = False
 
 
 def main(interrupted: Callable[[], Interrupted | None] = lambda: None) -> None:
-    """Run the command; bad input ends with one line on standard error and exit code 2, not with a traceback.
+    """Run the command. Bad input ends it with one line on standard error and exit code 2, without a traceback.
 
     ``interrupted`` says whether a signal has asked the program to stop, see `answer_signals`.
     """
@@ -99,11 +99,13 @@ def _explain(error: Exception) -> NoReturn:
         _end(error, f"{where}{error.strerror or error}")
     if isinstance(error, ValueError | StorageError | FloatingPointError | MissingExtraError):
         _end(error, str(error))
+    if isinstance(error, MemoryError):
+        _end(error, f"there is not enough memory: {error or 'use smaller arrays'}")
     raise error
 
 
 def _end(error: Exception, message: str) -> NoReturn:
-    """One line, or with --debug all of it: what looks like bad input may be a fault of ours."""
+    """Print one line and exit; with --debug raise the error, as what looks like bad input may be a bug of ours."""
     if State.debug:
         raise error
     print(f"error: {message}", file=sys.stderr)

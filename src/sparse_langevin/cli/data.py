@@ -1,19 +1,17 @@
-"""Commands about data sets: generate, import, info, show, convert."""
+"""The commands for data sets: generate, import, info, show and convert."""
 
 import io
 from pathlib import Path
-from signal import SIGINT, SIGTERM
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from sparse_langevin.cli.progress import stoppable
 from sparse_langevin.problems import darcy
 from sparse_langevin.problems.darcy.imported import read_arrays
 from sparse_langevin.problems.darcy.summary import linear_code_error
-from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
-from sparse_langevin.runtime.progress import progress_bar
 from sparse_langevin.storage.files import require_new, write_new
 from sparse_langevin.surrogates.problem import open_data
 
@@ -21,17 +19,19 @@ generate = typer.Typer(help="Make a data set of permeability, velocity and press
 
 Out = Annotated[Path, typer.Option(help="Folder of the data set. If it was begun, the same command finishes it.")]
 Samples = Annotated[int, typer.Option(min=1, help="Number of samples.")]
-Nx = Annotated[int, typer.Option(min=1, help="Cells in x.")]
-Ny = Annotated[int, typer.Option(min=1, help="Cells in y.")]
-Source = Annotated[float, typer.Option(help="The constant source f.")]
-Domain = Annotated[str, typer.Option(metavar="WIDTHxHEIGHT", help="Size of the domain.")]
-Side = Annotated[str | None, typer.Option(metavar="CONDITION", help="'pressure VALUE' or outward 'flow VALUE'.")]
+Nx = Annotated[int, typer.Option(min=1, help="Number of cells in x.")]
+Ny = Annotated[int, typer.Option(min=1, help="Number of cells in y.")]
+Source = Annotated[float, typer.Option(help="The constant source of the flow.")]
+Domain = Annotated[str, typer.Option(metavar="WIDTHxHEIGHT", help="Size of the domain, such as 3x2.")]
+Side = Annotated[
+    str | None,
+    typer.Option(metavar="CONDITION", help="What holds on this side: 'pressure VALUE' or outward 'flow VALUE'."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the samples.")]
-TestShare = Annotated[float, typer.Option(help="Share of the samples that is the test set.")]
-Workers = Annotated[int | None, typer.Option(min=0, help="Processes; one per core unless given, 0 for none.")]
-Permeability = Annotated[list[float], typer.Option(help="One value per facies, from the darkest: repeat the option.")]
+TestShare = Annotated[float, typer.Option(help="Share of the samples that form the test set.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Number of processes, by default one per core; 0 for none.")]
 DataSet = Annotated[Path, typer.Argument(help="A data set made by 'generate' or 'import'.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists already.")]
 
 
 @generate.command()
@@ -39,14 +39,20 @@ def kle(
     *,
     out: Out,
     samples: Samples = 1500,
-    terms: Annotated[int, typer.Option(min=1, help="Terms of the Karhunen-Loeve expansion.")] = 32,
-    kernel: Literal["squared-exponential", "exponential"] = "squared-exponential",
+    terms: Annotated[int, typer.Option(min=1, help="Number of terms of the Karhunen-Loeve expansion.")] = 32,
+    kernel: Annotated[
+        Literal["squared-exponential", "exponential"], typer.Option(help="Covariance of the Gaussian field.")
+    ] = "squared-exponential",
     lx: Annotated[float, typer.Option(help="Correlation length in x.")] = 0.2,
     ly: Annotated[float, typer.Option(help="Correlation length in y.")] = 0.3,
     variance: Annotated[float, typer.Option(help="Variance of the Gaussian field.")] = 2.0,
-    mode: Annotated[Literal["affine", "lognormal"], typer.Option(help="kappa_0 + Y, or kappa_0 * exp(Y).")] = "affine",
+    mode: Annotated[
+        Literal["affine", "lognormal"],
+        typer.Option(help="Permeability is kappa_0 + Y or kappa_0 * exp(Y), where Y is the Gaussian field."),
+    ] = "affine",
     kappa_0: Annotated[
-        float | None, typer.Option("--kappa-0", help="Mean (affine, default 6) or median (lognormal, default 1).")
+        float | None,
+        typer.Option("--kappa-0", help="Mean permeability (affine, default 6), or its median (lognormal, default 1)."),
     ] = None,
     nx: Nx = 50,
     ny: Ny = 50,
@@ -60,7 +66,7 @@ def kle(
     test_share: TestShare = 2 / 15,  # the paper's 200 of 1500
     workers: Workers = None,
 ) -> None:
-    """Gaussian random fields by the Karhunen-Loeve expansion."""
+    """Make Gaussian random fields by the Karhunen-Loeve expansion, and solve the flow through them."""
     middle = kappa_0 if kappa_0 is not None else 6.0 if mode == "affine" else 1.0
     settings = {"terms": terms, "kernel": kernel, "lx": lx, "ly": ly, "variance": variance, "mode": mode}
     settings |= {"kappa_0": middle}
@@ -74,13 +80,15 @@ def channels(
     *,
     out: Out,
     samples: Samples = 3000,
-    permeability: Permeability = [1.0, 10.0],  # noqa: B006
-    width: Annotated[float, typer.Option(help="Of a channel, in units of the domain.")] = 0.08,
-    amplitude: Annotated[float, typer.Option(help="Of a channel's bends.")] = 0.08,
-    wavelength: Annotated[float, typer.Option(help="Of a channel's bends.")] = 0.6,
-    density: Annotated[float, typer.Option(help="Share of the area that is channel.")] = 0.26,
-    orientation: Annotated[float, typer.Option(help="Angle to the x-axis in degrees.")] = 0.0,
-    variation: Annotated[float, typer.Option(help="Relative spread from channel to channel.")] = 0.25,
+    permeability: Annotated[
+        list[float], typer.Option(help="Permeability of the background and of the channels: give the option twice.")
+    ] = [1.0, 10.0],  # noqa: B006
+    width: Annotated[float, typer.Option(help="Mean width of a channel, in units of the domain.")] = 0.08,
+    amplitude: Annotated[float, typer.Option(help="Mean amplitude of a channel's bends.")] = 0.08,
+    wavelength: Annotated[float, typer.Option(help="Mean wavelength of a channel's bends.")] = 0.6,
+    density: Annotated[float, typer.Option(help="Share of the area that the channels cover.")] = 0.26,
+    orientation: Annotated[float, typer.Option(help="Angle of the channels to the x-axis, in degrees.")] = 0.0,
+    variation: Annotated[float, typer.Option(help="How much the channels differ from each other, as a share.")] = 0.25,
     nx: Nx = 50,
     ny: Ny = 50,
     domain: Domain = "1x1",
@@ -93,7 +101,7 @@ def channels(
     test_share: TestShare = 0.2,
     workers: Workers = None,
 ) -> None:
-    """Sinuous channels in a background; needs no image."""
+    """Make sinuous channels in a background, without an image, and solve the flow through them."""
     settings = {
         "permeability": permeability,
         "width": width,
@@ -112,14 +120,16 @@ def channels(
 def image(
     *,
     out: Out,
-    image: Annotated[Path, typer.Option(help="PNG, TIFF or .npy with two or more facies.")],
+    image: Annotated[Path, typer.Option(help="Image with two or more facies: PNG, TIFF or .npy.")],
     samples: Samples = 3000,
-    permeability: Permeability = [1.0, 10.0],  # noqa: B006
+    permeability: Annotated[
+        list[float], typer.Option(help="Permeability of a facies. Repeat the option for each, from the darkest on.")
+    ] = [1.0, 10.0],  # noqa: B006
     split: Annotated[
         Literal["random", "blocked"],
-        typer.Option(help="random: test crops overlap training crops. blocked: they share no pixel."),
+        typer.Option(help="random: crops for testing overlap those for training. blocked: they share no pixel."),
     ] = "random",
-    blocks: Annotated[int, typer.Option(min=2, help="Tiles per side of a blocked split.")] = 5,
+    blocks: Annotated[int, typer.Option(min=2, help="Number of tiles per side of a blocked split.")] = 5,
     nx: Nx = 50,
     ny: Ny = 50,
     domain: Domain = "1x1",
@@ -132,7 +142,7 @@ def image(
     test_share: TestShare = 0.2,
     workers: Workers = None,
 ) -> None:
-    """Random crops of an image of facies."""
+    """Cut random crops out of an image of facies, and solve the flow through them."""
     settings = {"image": str(image), "permeability": permeability, "split": split, "blocks": blocks}
     sides = given_sides(left, right, bottom, top)
     grid = grid_of(nx, ny, domain)
@@ -142,20 +152,26 @@ def image(
 def import_arrays(
     *,
     file: Annotated[
-        Path | None, typer.Argument(help="Darcy flow: .npz or HDF5 with kappa (samples, ny, nx) and velocity; or .npy.")
+        Path | None,
+        typer.Argument(help="Darcy flow: .npz or HDF5 with kappa (samples, ny, nx) and velocity, or .npy with kappa."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the data set.")] = Path("data/imported"),
     inputs: Annotated[
-        str | None, typer.Option(help="Any simulator: inputs (samples, ...) as .npy, or FILE:NAME in .npz or HDF5.")
+        str | None,
+        typer.Option(help="Any simulator: inputs (samples, ...), as a .npy file or as FILE:NAME in .npz or HDF5."),
     ] = None,
-    outputs: Annotated[str | None, typer.Option(help="The outputs that belong to them, likewise.")] = None,
-    low: Annotated[str | None, typer.Option(help="Outputs of a cheaper simulation, to be corrected, likewise.")] = None,
+    outputs: Annotated[
+        str | None, typer.Option(help="Any simulator: the outputs for these inputs, given in the same way.")
+    ] = None,
+    low: Annotated[
+        str | None, typer.Option(help="Any simulator: outputs of a cheaper simulator, which the surrogate corrects.")
+    ] = None,
     input_layout: Annotated[
         str | None,
-        typer.Option(help="Dimensions after the samples: v, x, cx, yx, cyx, zyx or czyx."),
+        typer.Option(help="Any simulator: dimensions of an input, one of v, x, cx, yx, cyx, zyx and czyx."),
     ] = None,
-    output_layout: Annotated[str | None, typer.Option(help="The same for the outputs.")] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Take only the first ones.")] = None,
+    output_layout: Annotated[str | None, typer.Option(help="Any simulator: dimensions of an output.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Take only this many samples, from the first on.")] = None,
     domain: Domain = "1x1",
     source: Source = 1.0,
     left: Side = None,
@@ -163,18 +179,19 @@ def import_arrays(
     bottom: Side = None,
     top: Side = None,
     any_residual: Annotated[
-        bool, typer.Option("--any-residual", help="Take velocities that do not conserve mass, or flow through sides.")
+        bool,
+        typer.Option("--any-residual", help="Darcy flow: accept velocities that lose mass or contradict the sides."),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Any simulator: seed of the random split.")] = 0,
     test_share: TestShare = 0.2,
     workers: Workers = None,
 ) -> None:
-    """Make a data set of your own arrays: of Darcy flow (FILE), or of any simulator (--inputs and --outputs).
+    """Make a data set from your own arrays, either of Darcy flow (FILE) or of any simulator (--inputs and --outputs).
 
-    For Darcy flow, samples without velocities are solved. For any simulator, see the page about your own data.
+    For Darcy flow, velocities that are missing are computed. For any simulator, see the page about your own data.
     """
     if (file is None) == (inputs is None) or (inputs is None) != (outputs is None):
-        raise ValueError("give either FILE, with arrays of Darcy flow, or --inputs and --outputs of any simulator")
+        raise ValueError("give either FILE with arrays of Darcy flow, or --inputs and --outputs of any simulator")
     if inputs is not None and outputs is not None:
         from sparse_langevin.problems.arrays import import_arrays as import_any
 
@@ -207,7 +224,7 @@ def import_arrays(
 
 
 def given_sides(left: str | None, right: str | None, bottom: str | None, top: str | None) -> dict[str, str]:
-    """The sides that were given."""
+    """The conditions that were given, by side."""
     sides = {"left": left, "right": right, "bottom": bottom, "top": top}
     return {side: condition for side, condition in sides.items() if condition is not None}
 
@@ -227,7 +244,7 @@ def info(
         int | None,
         typer.Option(min=1, metavar="SIZE", help="Darcy flow: add the error of the best linear code of this size."),
     ] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Check every file's SHA-256.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check the SHA-256 of every file.")] = False,
 ) -> None:
     """Print what a data set holds and how it was made."""
     table = Table("", "", show_header=False, box=None)
@@ -247,10 +264,10 @@ def info(
 def show(
     data: DataSet,
     sample: Annotated[int, typer.Option(min=0, help="Number of the sample, from 0.")] = 0,
-    out: Annotated[Path, typer.Option(help="Picture to write: .png, .pdf or .svg.")] = Path("sample.png"),
+    out: Annotated[Path, typer.Option(help="Picture to write, a .png, .pdf or .svg file.")] = Path("sample.png"),
     force: Force = False,
 ) -> None:
-    """Draw permeability, pressure and both velocity components of a sample."""
+    """Draw the permeability, the pressure and both velocity components of a sample."""
     require_new(out, overwrite=force)
     kappa, solution = darcy.DarcyData(data).sample(sample)
     figure = darcy.sample_figure(kappa, solution, f"{data.name}, sample {sample}")
@@ -260,7 +277,7 @@ def show(
 
 def convert(
     data: DataSet,
-    out: Annotated[Path, typer.Option(help="all.npz for all arrays, sample.vti for one sample in ParaView.")],
+    out: Annotated[Path, typer.Option(help="File to write: .npz for all arrays, .vti for one sample in ParaView.")],
     sample: Annotated[int, typer.Option(min=0, help="Number of the sample that goes into a .vti file.")] = 0,
     force: Force = False,
 ) -> None:
@@ -277,23 +294,16 @@ def convert(
 
 
 def _make(recipe: darcy.Recipe, out: Path, workers: int | None) -> None:
-    """Generate with a bar; SIGTERM and Ctrl-C let the files in work be finished."""
-    with progress_bar(recipe.samples, None, "sample") as advance, deferred_signals(SIGINT, SIGTERM) as pending:
-
-        def report(done: int, total: int) -> None:
-            advance(done, "")
-            if (number := pending()) is not None and done < total:
-                raise Interrupted(number, done, "sample", out)
-
+    """Generate a data set. After SIGTERM or Ctrl-C, the files that are being made are finished first."""
+    with stoppable(recipe.samples, "sample", out) as report:
         data = darcy.generate(recipe, out, workers=workers, progress=report)
     print(f"{len(data)} samples in {out}")
 
 
 def _rendered(figure: Any, out: Path) -> bytes:
-    """A figure in the format that its file's name asks for."""
-    kinds = ("png", "pdf", "svg")
-    if out.suffix[1:] not in kinds:
-        raise ValueError(f"a picture's name ends in {', '.join('.' + k for k in kinds)}; got {out}")
+    """The bytes of a figure in the format that the name of its file asks for."""
+    if out.suffix not in (".png", ".pdf", ".svg"):
+        raise ValueError(f"--out must end in .png, .pdf or .svg, got {out}")
     buffer = io.BytesIO()
     figure.savefig(buffer, format=out.suffix[1:], dpi=150)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""The command ``demo``: the main job at a small scale, from random fields to a report."""
+"""The command ``demo``: everything at a small scale, from random fields to a report."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +11,13 @@ METHODS = ("psgld-sa", "sgld-sa")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for data, runs and report; the same command goes on.")] = Path(
-        "runs/demo"
-    ),
-    samples: Annotated[int, typer.Option(min=20, help="Flow problems to solve.")] = 600,
-    cells: Annotated[int, typer.Option(min=8, help="Cells in x and in y.")] = 25,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 40,
-    force: Annotated[bool, typer.Option("--force", help="Replace a report that exists.")] = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder for data, runs and report. If it was begun, the same command goes on.")
+    ] = Path("runs/demo"),
+    samples: Annotated[int, typer.Option(min=20, help="Number of flow problems to solve.")] = 600,
+    cells: Annotated[int, typer.Option(min=8, help="Number of cells in x and in y.")] = 25,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the training data.")] = 40,
+    force: Annotated[bool, typer.Option("--force", help="Replace the report if it exists already.")] = False,
 ) -> None:
     """Solve random flow problems, train two sparse Bayesian surrogates, and compare them in a report."""
     from sparse_langevin.problems import darcy

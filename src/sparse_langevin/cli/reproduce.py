@@ -1,4 +1,4 @@
-"""Commands that repeat the paper's experiments."""
+"""The commands that repeat the paper's experiments."""
 
 import sys
 from collections.abc import Sequence
@@ -10,35 +10,36 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sparse_langevin.cli.data import Workers
+from sparse_langevin.cli.progress import stoppable
 from sparse_langevin.cli.tables import print_table
 from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
 from sparse_langevin.runtime.progress import progress_bar
+from sparse_langevin.storage.errors import StorageError
 
 reproduce = typer.Typer(
-    help="Repeat an experiment of the paper: records, table, figures, report.", no_args_is_help=True
+    help="Repeat an experiment of the paper, and write its records, table, figures and report.", no_args_is_help=True
 )
 
 
 @reproduce.command()
 def regression(
-    replicates: Annotated[int, typer.Option(min=1, help="Data sets of each test.")] = 100,
+    replicates: Annotated[int, typer.Option(min=1, help="Number of data sets of each test.")] = 100,
     paper_replicates: Annotated[
         int,
-        typer.Option(min=0, help="Data sets, from the first, on which the algorithms run as printed: these are slow."),
+        typer.Option(min=0, help="Number of data sets on which the algorithms are run as printed, which is slow."),
     ] = 20,
-    test: Annotated[int | None, typer.Option(min=1, max=2, help="Test 1 or 2 only.")] = None,
+    test: Annotated[int | None, typer.Option(min=1, max=2, help="Run only this test, 1 or 2.")] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="Run one contender only, such as psgld-sa.")
+        str | None, typer.Option(metavar="METHOD", help="Run only this contender, such as psgld-sa.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the study. If it was begun, the same command goes on.")] = Path(
         "results/regression"
     ),
-    workers: Annotated[
-        int | None, typer.Option(min=0, help="Processes; one per core unless given, 0 for none.")
-    ] = None,
+    workers: Workers = None,
 ) -> None:
-    """Small n, large p: four algorithms beside EM, lasso, ARD and an oracle, and the paper's claims judged."""
-    from sparse_langevin.studies import regression as study  # they load torch, scikit-learn and Numba
+    """Compare the algorithms with EM, lasso, ARD and an oracle where p is larger than n; judge the paper's claims."""
+    from sparse_langevin.studies import regression as study  # these load torch, scikit-learn and Numba
     from sparse_langevin.studies.regression_claims import UNDECIDED
     from sparse_langevin.studies.regression_contenders import Lengths
     from sparse_langevin.studies.regression_data import TESTS
@@ -46,13 +47,7 @@ def regression(
 
     tests = (test,) if test is not None else TESTS
     extent, lengths = study.Extent(replicates, paper_replicates, tests, only), Lengths()
-    with progress_bar(len(extent.cells()), None, "replicate") as advance, deferred_signals(SIGINT, SIGTERM) as pending:
-
-        def report(done: int, total: int) -> None:
-            advance(done, "")
-            if (number := pending()) is not None and done < total:
-                raise Interrupted(number, done, "replicate", out)
-
+    with stoppable(len(extent.cells()), "replicate", out) as report:
         records = study.run(extent, out, lengths, workers=workers, progress=report)
     rows, claims, page = write_report(records, extent, lengths, out)
     for number in tests:
@@ -64,32 +59,33 @@ def regression(
 
 
 Scale = Annotated[
-    Literal["small", "paper"], typer.Option(help="small: 25 by 25 cells, minutes. paper: the real thing, hours.")
+    Literal["small", "paper"], typer.Option(help="small: 25 by 25 cells, minutes. paper: the paper's sizes, hours.")
 ]
 Only = Annotated[
-    list[str] | None, typer.Option(metavar="CELL", help="Only cells whose names contain this text: repeat the option.")
+    list[str] | None,
+    typer.Option(metavar="CELL", help="Run only cells with this text in their names. Can be repeated."),
 ]
-Cells = Annotated[int, typer.Option("--workers", min=1, help="Cells at a time, one thread each.")]
+Cells = Annotated[int, typer.Option("--workers", min=1, help="Number of cells at a time, with one thread each.")]
 Folder = Annotated[Path | None, typer.Option(help="Folder of the study. If it was begun, the same command goes on.")]
 
 
 @reproduce.command()
 def kle(scale: Scale = "small", only: Only = None, out: Folder = None, workers: Cells = 2) -> None:
-    """Surrogates for Gaussian random fields: the paper's first table, more fields, and Adam beside them."""
+    """Train surrogates for Gaussian random fields: the paper's first table, more fields, and Adam for comparison."""
     _surrogates("kle", scale, only, out, workers, None)
 
 
 @reproduce.command()
 def channels(
     image: Annotated[
-        Path | None, typer.Option(help="Image of facies to crop; cells that need one are left out without it.")
+        Path | None, typer.Option(help="Image of facies to crop. Without it, the cells that need it are left out.")
     ] = None,
     scale: Scale = "small",
     only: Only = None,
     out: Folder = None,
     workers: Cells = 2,
 ) -> None:
-    """Surrogates for channelised fields: the paper's second table, other splits, and Adam beside them."""
+    """Train surrogates for channelised fields: the paper's second table, other splits, and Adam for comparison."""
     _surrogates("channels", scale, only, out, workers, image)
 
 
@@ -99,7 +95,7 @@ def search(
     out: Annotated[Path, typer.Option(help="Folder of the search.")] = Path("results/search"),
     workers: Cells = 2,
 ) -> None:
-    """The search behind the defaults of 'train': short runs judged on validation data."""
+    """Repeat the search for the defaults of 'train': short runs, judged on validation data."""
     from sparse_langevin.studies.darcy_search import search_cells, search_table, write_report
 
     records = _run_cells(search_cells(only or ()), out, "search", workers, None)
@@ -110,13 +106,13 @@ def search(
 @reproduce.command()
 def uncertainty(
     full_ensemble: Annotated[
-        bool, typer.Option("--full-ensemble", help="Add an ensemble of full runs: five times the training.")
+        bool, typer.Option("--full-ensemble", help="Add an ensemble of full runs, which takes five times the training.")
     ] = False,
     scale: Scale = "small",
     out: Folder = None,
     workers: Cells = 2,
 ) -> None:
-    """Whether the surrogate's error bars can be believed, beside ensembles and dropout for the same training."""
+    """Compare the surrogate's error bars with those of ensembles and dropout that had as much training."""
     from sparse_langevin.studies.darcy_study import WORK, StudyFolder
     from sparse_langevin.studies.darcy_uncertainty import contenders, examine
     from sparse_langevin.studies.darcy_uncertainty_report import bars_table, claims_table, main_table, write_report
@@ -140,7 +136,7 @@ def _surrogates(
     workers: int,
     image: Path | None,
 ) -> None:
-    """Run the cells that are missing, and write what is finished."""
+    """Train the cells that are missing, and write the report, also if a cell has failed or the study was stopped."""
     from sparse_langevin.studies.darcy_cells import cells
     from sparse_langevin.studies.darcy_report import main_table, write_report
     from sparse_langevin.studies.darcy_study import TABLE
@@ -148,21 +144,24 @@ def _surrogates(
     folder = out or Path("results" if scale == "paper" else "runs") / study
     chosen = [c for c in cells(study, scale, only or ()) if c.field.kind != "image" or image is not None]
     if not chosen:
-        raise ValueError("every cell that was asked for is cut from an image: give it with --image FILE")
+        raise ValueError("all the cells you asked for need an image: give it with --image FILE")
     command = f"sparse-langevin reproduce {study} --scale {scale}" + (" --image FILE" if image else "")
     try:
         records = _run_cells(chosen, folder, scale, workers, image)
-    finally:
+    except StorageError:  # the folder is not ours to write to: it keeps its report
+        raise
+    except BaseException:
         if (folder / TABLE).exists():
-            page = write_report(study, folder, command)
+            write_report(study, folder, command)
+        raise
     print_table(main_table(study, records))
-    print(f"table: {folder / 'table.json'}\nreport: {page}")
+    print(f"table: {folder / 'table.json'}\nreport: {write_report(study, folder, command)}")
 
 
 def _run_cells(
     cells: Sequence[Any], folder: Path, scale: Literal["small", "paper", "search"], workers: int, image: Path | None
 ) -> list[dict[str, Any]]:
-    """Train what is missing, with a bar over the epochs of all cells."""
+    """Train the cells that are missing, with a progress bar over the epochs of all cells."""
     from sparse_langevin.studies import darcy_study
 
     total = sum(cell.settings.epochs for cell in cells)
@@ -181,7 +180,7 @@ def _run_cells(
 
 
 def _print_cell(record: dict[str, Any]) -> None:
-    """A line for a finished cell, at once: studies take hours, and their output often goes to a file."""
+    """Print a line for a finished cell at once: studies take hours, and their output often goes to a file."""
     if record["e1"] is None:
         print(f"{record['cell']}: {record['diverged']}", file=sys.stderr, flush=True)
     else:
@@ -190,7 +189,7 @@ def _print_cell(record: dict[str, Any]) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]], title: str) -> None:
-    """What fits a terminal of the report's two tables."""
+    """Print the columns of the report's two tables that fit a terminal."""
     from sparse_langevin.studies.regression_report import PREDICTION, SELECTION, prediction_cells, selection_cells
 
     chosen, errors = slice(2, 6), slice(1, 3)

@@ -1,4 +1,4 @@
-"""Commands about surrogates: train, evaluate, predict, report, export."""
+"""The commands for surrogates: train, evaluate, predict, report and export."""
 
 import inspect
 import io
@@ -14,20 +14,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sparse_langevin.cli.data import Force
 from sparse_langevin.cli.tables import print_table
 from sparse_langevin.storage.files import require_new, write_new
 from sparse_langevin.surrogates.settings import Settings
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run that 'train' has made.")]
 Data = Annotated[Path | None, typer.Option(help="Another data set of the same problem. The default is the run's own.")]
-Device = Annotated[str | None, typer.Option(help="Where to compute, such as cuda. The default is torch's, the CPU.")]
+DEVICE = "Where to compute, such as cuda. The default is torch's, the CPU."
+Device = Annotated[str | None, typer.Option(help=DEVICE)]
 Network = Annotated[
     str | None,
     typer.Option(
-        help="module:Class of the run's network, if that is code of yours: it is imported only if you name it."
+        help="module:Class of the run's network if that is your own code, which is imported only if you name it."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 
 
 def train(**given: Any) -> None:
@@ -64,65 +65,49 @@ def train(**given: Any) -> None:
 
 
 def _settings_on_the_command() -> list[str]:
-    """Settings that are options: chains are counted by the command, and a network's options are given one by one."""
+    """The settings that are options. Chains are numbered by the command, a network's options are given one by one."""
     return [field.name for field in fields(Settings) if field.name not in ("chain", "network_options")]
 
 
 def _train_signature() -> inspect.Signature:
-    """The options of `train`: its own, and one for each setting, with the defaults of the method that is asked for."""
+    """The options of `train`: its own, and one for each setting, with the defaults of the method that was chosen."""
     words = sys.argv
     asked = next((words[i + 1] for i in range(len(words) - 1) if words[i] == "--method"), "psgld-sa")
     try:
         usual = Settings.of(asked)
-    except ValueError:  # said when the command runs
+    except ValueError:  # the command itself reports it
         usual = Settings.of("psgld-sa")
     described = Settings.__pydantic_fields__  # type: ignore[attr-defined]
-    options: dict[str, tuple[Any, Any]] = {
-        "data": (Annotated[Path, typer.Option(help="Data set made by 'generate' or 'import'.")], ...),
-        "run": (
-            Annotated[Path, typer.Option(help="Folder of the run. If it was begun, the same command goes on.")],
-            ...,
-        ),
-    }
+    options: list[inspect.Parameter] = []
+
+    def add(name: str, kind: Any, default: Any, *words: str, **details: Any) -> None:
+        option = Annotated[kind, typer.Option(*words, **details)]
+        options.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=option, default=default))
+
+    required = inspect.Parameter.empty
+    add("data", Path, required, help="Data set made by 'generate' or 'import'.")
+    add("run", Path, required, help="Folder of the run. If it was begun, the same command goes on.")
     for name in _settings_on_the_command():
-        kind, default = type(getattr(usual, name)), getattr(usual, name)
-        shown = str(default) if default != "" else "the problem's own"
-        option = typer.Option(help=described[name].description, show_default=shown)
-        options[name] = (Annotated[kind | None, option], "psgld-sa" if name == "method" else None)
-    options |= {
-        "network_option": (
-            Annotated[
-                list[str] | None,
-                typer.Option(metavar="NAME=VALUE", help="Keyword argument of the network: repeat the option."),
-            ],
-            None,
-        ),
-        "chains": (
-            Annotated[int, typer.Option(min=1, help="Independent chains, in processes; more can be added later.")],
-            1,
-        ),
-        "device": (Device, None),
-        "profile": (Annotated[bool, typer.Option("--profile", help="Say at the end where the time went.")], False),
-        "tensorboard": (
-            Annotated[bool, typer.Option("--tensorboard", help="Also write the learning curves for TensorBoard.")],
-            False,
-        ),
-    }
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature(
-        [
-            inspect.Parameter(n, keyword, annotation=a, default=inspect.Parameter.empty if d is ... else d)
-            for n, (a, d) in options.items()
-        ]
-    )
+        usually = getattr(usual, name)
+        shown = "the problem's own" if usually == "" else str(usually)
+        default = "psgld-sa" if name == "method" else None
+        add(name, type(usually) | None, default, help=described[name].description, show_default=shown)
+    network = "Keyword argument of the network. Repeat the option for more."
+    add("network_option", list[str] | None, None, metavar="NAME=VALUE", help=network)
+    add("chains", int, 1, min=1, help="Number of independent chains. More can be added later.")
+    add("device", str | None, None, help=DEVICE)
+    add("profile", bool, False, "--profile", help="Print at the end where the time went.")
+    add("tensorboard", bool, False, "--tensorboard", help="Also write the learning curves for TensorBoard.")
+    return inspect.Signature(options)
 
 
-train.__signature__ = _train_signature()  # type: ignore[attr-defined]
-train.__annotations__ = {name: p.annotation for name, p in _train_signature().parameters.items()}
+SIGNATURE = _train_signature()
+train.__signature__ = SIGNATURE  # type: ignore[attr-defined]
+train.__annotations__ = {name: option.annotation for name, option in SIGNATURE.parameters.items()}
 
 
 def _print_profile(seconds: dict[str, float]) -> None:
-    """Where the time went, the longest first."""
+    """Print where the time went, the longest part first."""
     total = sum(seconds.values())
     table = Table("", "seconds", "share", title="where the time went")
     for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
@@ -133,7 +118,7 @@ def _print_profile(seconds: dict[str, float]) -> None:
 def evaluate(
     run: Run,
     data: Data = None,
-    out: Annotated[Path | None, typer.Option(help="Write the errors of every test example to this CSV file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write, with the errors of every test example.")] = None,
     network: Network = None,
     device: Device = None,
     force: Force = False,
@@ -145,15 +130,14 @@ def evaluate(
         require_new(out, overwrite=force)
     place = opened(run, network)
     judged = judge(place, place.find_data(data), device)
-    tables = [error_table([judged]), quantile_table([judged])]
+    print_table(error_table([judged]))
+    print_table(quantile_table([judged]))
     if judged.trust is not None:
-        tables.append(trust_table([judged]))
+        print_table(trust_table([judged]))
     if judged.chains is not None:
-        tables.append(judged.chains.table())
-    for page in tables:
-        print_table(page)
-    for line in judged.chains.verdict if judged.chains is not None else ():
-        print(line)
+        print_table(judged.chains.table())
+        for line in judged.chains.verdict:
+            print(line)
     if out is not None:
         names = [m.name for m in place.problem.measures]
         rows = enumerate(zip(*(judged.best.errors[name] for name in names), strict=True))
@@ -169,16 +153,14 @@ def predict(
     out: Annotated[Path, typer.Option(help="File to write: .npz for all inputs, .vti for one in ParaView.")],
     std: Annotated[bool, typer.Option("--std", help="Fail if there are no posterior samples for error bars.")] = False,
     quantiles: Annotated[
-        list[float] | None, typer.Option(help="Level of a quantile to write, such as 0.05: repeat the option.")
+        list[float] | None, typer.Option(help="Level of a quantile to write, such as 0.05. Repeat the option for more.")
     ] = None,
     recalibrated: Annotated[
         bool,
         typer.Option("--recalibrated", help="Correct the error bars by factors found on the run's validation data."),
     ] = False,
     sample: Annotated[int, typer.Option(min=0, help="Number of the input that goes into a .vti file.")] = 0,
-    data: Annotated[
-        Path | None, typer.Option(help="Where the run's data set is now, if it has moved, for --recalibrated.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The run's data set, for --recalibrated, if it has moved.")] = None,
     last: Annotated[bool, typer.Option("--last", help="Use only the last posterior sample.")] = False,
     network: Network = None,
     device: Device = None,
@@ -191,15 +173,15 @@ def predict(
     if out.suffix not in (".npz", ".vti"):
         raise ValueError(f"--out must end in .npz or .vti, got {out}")
     if data is not None and not recalibrated:
-        raise ValueError("--data is for --recalibrated: predictions need no data set")
+        raise ValueError("--data is for --recalibrated: other predictions need no data set")
     if last and (std or quantiles or recalibrated):
-        raise ValueError("--last is one network, which has no spread: leave it out, or the options about error bars")
+        raise ValueError("--last is one network, which has no spread: leave it out, or the options for error bars")
     require_new(out, overwrite=force)
     if kind_of(run) == "model":
         if device is not None:
-            raise ValueError(f"{run} is made for the CPU: leave out --device, or give the run it was exported from")
+            raise ValueError(f"{run} is for the CPU only: leave out --device, or give the run it was exported from")
         if std or quantiles or recalibrated:
-            raise ValueError(f"{run} is one network without posterior samples: give the run it was exported from")
+            raise ValueError(f"{run} is one network without posterior samples: give the run that it was exported from")
         problem, inputs, made, known = _by_export(run, input, network)
     else:
         place = opened(run, network)
@@ -207,7 +189,7 @@ def predict(
         inputs = problem.read_inputs(input)
         made = _by_run(place, inputs, last, quantiles or [], recalibrated, data, device)
     if made.std is None and std:
-        raise ValueError("there are no posterior samples to take a standard deviation of: train with --samples")
+        raise ValueError("the run has no posterior samples, and so no standard deviations: train with --samples")
     arrays = {problem.output_name: made.mean.numpy()} | problem.extras(inputs, made.mean.double().numpy())
     if made.std is not None:
         arrays |= {"std": made.std.numpy(), "total_std": made.total_std.numpy()}
@@ -229,7 +211,7 @@ def predict(
 
 
 def _by_export(run: Path, input: Path, network: str | None) -> Any:
-    """Problem, inputs, prediction and range of the training inputs, from what 'export' has made."""
+    """Predict by an exported model; return the problem, the inputs, the prediction and the training inputs' range."""
     from sparse_langevin.deploy import read_manifest
     from sparse_langevin.posterior import Prediction
     from sparse_langevin.surrogates.export import load_exported
@@ -249,7 +231,7 @@ def _by_run(
     data: Path | None,
     device: str | None,
 ) -> Any:
-    """A prediction by the samples of a run, with a bar for their number."""
+    """Predict by the samples of a run, with a progress bar over the samples."""
     from sparse_langevin.runtime.progress import progress_bar
     from sparse_langevin.surrogates import open_data
     from sparse_langevin.surrogates import predict as predict_outputs
@@ -269,11 +251,12 @@ def _by_run(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of one or several runs.")],
-    out: Annotated[Path, typer.Option(help="Report to write.")] = Path("report.html"),
+    runs: Annotated[list[Path], typer.Argument(help="Folders of one or more runs.")],
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     data: Data = None,
     sample: Annotated[
-        list[int] | None, typer.Option(help="Test example to draw, from 0: repeat the option. Default: the first two.")
+        list[int] | None,
+        typer.Option(help="Number of a test example to draw, from 0. Repeat for more; the default is the first two."),
     ] = None,
     network: Network = None,
     device: Device = None,
@@ -292,21 +275,23 @@ def report(
 
 def export(
     run: Run,
-    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    out: Annotated[Path, typer.Option(help="Folder to write the model to.")],
     values: Annotated[
         Literal["short", "packed", "float32", "float16", "bfloat16"],
-        typer.Option(help="How weights are stored: packed and float32 exactly, short with an error below 1/65536."),
+        typer.Option(
+            help="How weights are stored. packed and float32 are exact, short has a relative error of at most 1/65536."
+        ),
     ] = "short",
     onnx: Annotated[bool, typer.Option("--onnx", help="Also write an ONNX file, checked with ONNX Runtime.")] = False,
     network: Network = None,
     force: Force = False,
 ) -> None:
-    """Write the finished network as a small sparse file; 'predict' takes the folder in place of a run."""
+    """Write the finished network to a small sparse file; 'predict' takes its folder in place of a run."""
     from sparse_langevin.surrogates.export import export_run
 
     written, difference = export_run(opened(run, network), out, values=values, onnx=onnx, overwrite=force)
     share = written.size / written.dense_size
-    print(f"{written.size / 1e6:.2f} MB, {share:.1%} of the {written.dense_size / 1e6:.2f} MB that dense weights take")
+    print(f"{written.size / 1e6:.2f} MB, {share:.1%} of the {written.dense_size / 1e6:.2f} MB of the dense weights")
     if written.output_change:
         print(f"rounding changes normalised outputs by at most {written.output_change:.1e}")
     if difference is not None:
@@ -315,7 +300,7 @@ def export(
 
 
 def allow(network: str | None) -> bool:
-    """Whether a network of the user's may be imported; its module may then lie in the working directory."""
+    """Whether the user named a network to import; its module may then be in the working directory."""
     if network is None or ":" not in network:
         return False
     if os.getcwd() not in sys.path:
@@ -324,7 +309,7 @@ def allow(network: str | None) -> bool:
 
 
 def opened(run: Path, network: str | None) -> Any:
-    """A run, with a network of the user's own if that was named."""
+    """Open a run; a network of the user's own is imported only if it was named."""
     from sparse_langevin.surrogates import SurrogateRun
 
     place = SurrogateRun.open(run)
@@ -336,7 +321,7 @@ def opened(run: Path, network: str | None) -> Any:
 
 
 def parsed_options(words: list[str]) -> dict[str, Any]:
-    """NAME=VALUE pairs; a value is JSON if it can be read so, else text."""
+    """Parse NAME=VALUE pairs; a value that is not JSON is text."""
     options: dict[str, Any] = {}
     for word in words:
         name, sign, value = word.partition("=")

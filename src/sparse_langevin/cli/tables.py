@@ -1,4 +1,4 @@
-"""Tables of the reports, on a terminal."""
+"""Prints the tables of reports on a terminal."""
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -9,11 +9,11 @@ from sparse_langevin.reports import page as report
 
 
 def print_table(page: report.Table) -> None:
-    """Print a table of a report: the first column to the left, numbers to the right, the caption above."""
+    """Print a table of a report. The caption comes first; numbers are aligned to the right."""
     console = Console()
     columns = [[name, *(row[index].text for row in page.cells())] for index, name in enumerate(page.columns)]
     widths = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
-    # Lines break between words if there is room for whole ones, with less space between columns if need be.
+    # Text is broken between words if the longest words fit, with less space between the columns if necessary.
     room = (console.width - 1 - sum(widths)) // len(columns)
     padding = 1 if room >= 3 else 0
     spare = console.width - 1 - sum(widths) - len(columns) - 2 * padding * (len(columns) - 1)

@@ -1,4 +1,4 @@
-"""The paper's experiments, one study at a time: records in, tables, figures and claims out."""
+"""The paper's experiments. Each study keeps records and makes tables, figures and judged claims from them."""
 
 from sparse_langevin.runtime.extras import expect_surrogates
 

@@ -2,26 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sparse_langevin.studies.darcy_cells import SPARSITIES, Study, Variant, variant_of
+from sparse_langevin.studies.darcy_cells import SPARSITIES, Record, Study, Variant, variant_of
 from sparse_langevin.surrogates.settings import Settings
 
 VARIANTS: dict[Variant, str] = {"": "", "darcy": "Darcy network", "plain": "no momentum"}
 Errors = dict[int, float | None]
-"""By seed; None: diverged."""
+"""Errors by seed; None for a run that diverged."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A method at a share of zeros, and what is special about it."""
+    """A method with its share of zeros and its variant."""
 
     method: str
     sparsity: float = 0.0
     variant: Variant = ""
 
     @classmethod
-    def of(cls, record: dict[str, Any]) -> "Algorithm":
+    def of(cls, record: Record) -> "Algorithm":
         """The algorithm that a record belongs to."""
         return cls(record["method"], record["sparsity"], variant_of(Settings.from_json(record["settings"])))
 
@@ -33,22 +32,22 @@ class Algorithm:
 
 
 def algorithms(study: Study) -> list[Algorithm]:
-    """Those of the paper's table, and the baselines."""
+    """The algorithms of the paper's table, followed by the baselines."""
     pairs = [Algorithm(method, share) for share in SPARSITIES[study] for method in ("psgld-sa", "sgld-sa")]
     return [Algorithm("psgld"), Algorithm("sgld"), *pairs, Algorithm("adam"), Algorithm("adam", 0.7)]
 
 
-def pick(found: Sequence[dict[str, Any]], field: str, algorithm: Algorithm) -> list[dict[str, Any]]:
-    """The records of an algorithm on a field, one a seed."""
+def pick(found: Sequence[Record], field: str, algorithm: Algorithm) -> list[Record]:
+    """The records of an algorithm on a field, one for each seed."""
     return [r for r in found if r["field"]["name"] == field and Algorithm.of(r) == algorithm]
 
 
-def errors(found: Sequence[dict[str, Any]], field: str, algorithm: Algorithm, measure: str = "e1") -> Errors:
+def errors(found: Sequence[Record], field: str, algorithm: Algorithm, measure: str = "e1") -> Errors:
     """An algorithm's errors on a field, in percent."""
     return {r["seed"]: r.get(measure) for r in pick(found, field, algorithm)}
 
 
 def mean(values: Errors) -> float | None:
-    """Over the seeds; None without any, or if a run has diverged."""
+    """The mean over the seeds; None if there are none, or if a run has diverged."""
     known = [value for value in values.values() if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""The cells of the paper's two tables of surrogates, the ones beside them, and the numbers that the paper prints."""
+"""The training runs behind the paper's two tables of surrogates, further runs, and the numbers that the paper gives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,9 @@ from sparse_langevin.surrogates.settings import Settings
 
 Study = Literal["kle", "channels"]
 Scale = Literal["small", "paper", "search"]
-# Our choices, such that PSGLD comes near the paper's errors: it says neither. Channels: 3.7 against 3.3 %.
+Record = dict[str, Any]
+"""What table.json keeps of a finished run."""
+# The paper gives neither value. With these, PSGLD comes near the paper's errors: on channels, 3.7 against 3.3 %.
 KAPPA_0 = 8.0
 FACIES = (1.0, 1.4)
 
@@ -55,12 +57,12 @@ class Field:
     kind: Literal["kle", "channels", "image"]
     settings: dict[str, Any] = field(default_factory=dict)
     extra: bool = False
-    """Whether it stands beside the paper's setting."""
+    """Whether it is our addition to the paper's fields."""
     fine: bool = False
-    """Whether it has the paper's grid at every scale."""
+    """Whether the paper's grid is used at every scale."""
 
     def recipe(self, scale: Scale, image: Path | None) -> Recipe:
-        """The data set of this field at a scale."""
+        """The recipe of this field's data set at a scale."""
         samples, share = (1500, 2 / 15) if self.kind == "kle" else (3000, 0.2)
         cells = 50 if scale == "paper" or self.fine else 25
         if scale == "small":
@@ -68,17 +70,16 @@ class Field:
         settings = dict(self.settings)
         if self.kind == "image":
             if image is None:
-                raise ValueError(f"{self.name} is cut from an image: give it with --image FILE")
+                raise ValueError(f"{self.name} is cut from an image: give the image with --image FILE")
             settings["image"] = str(image)
         return Recipe(self.kind, samples, Grid(cells, cells), settings, test_share=share)
 
-    def describe(self) -> dict[str, Any]:
-        """What a record says of the field."""
+    def describe(self) -> Record:
+        """The field as it is described in a record."""
         names = ("kernel", "terms", "mode", "kappa_0", "permeability", "split")
-        known = {name: self.settings.get(name) for name in names}
         defaults = {"kernel": "squared-exponential", "mode": "affine"} if self.kind == "kle" else {}
-        filled = {name: value if value is not None else defaults.get(name) for name, value in known.items()}
-        return {"name": self.name, "kind": self.kind} | {k: v for k, v in filled.items() if v is not None}
+        known = defaults | self.settings
+        return {"name": self.name, "kind": self.kind} | {name: known[name] for name in names if name in known}
 
 
 def _kle(name: str, title: str, *, extra: bool = False, **settings: Any) -> Field:
@@ -104,11 +105,12 @@ FIELDS: dict[Study, tuple[Field, ...]] = {
         _image("channels-1-to-10", "crops of the image, contrast 10", extra=True, permeability=[1.0, 10.0]),
     ),
 }
-# Of the samplers, and of Adam, whose steps are cheaper: about the same time as PSGLD-SA. Channels have more data.
+# Epochs of the samplers, and of Adam: its steps are cheaper, so that it takes about as long as PSGLD-SA. Channels have
+# more data, and need fewer epochs.
 EPOCHS: dict[Study, tuple[int, int]] = {"kle": (60, 75), "channels": (40, 50)}
 SPARSITIES: dict[Study, tuple[float, ...]] = {"kle": (0.5, 0.7), "channels": (0.3, 0.5, 0.7)}
 KEPT = "kle32-psgld-sa-70-seed0"  # the cell whose posterior samples are kept
-# How a run can differ from what `train` does by default with the paper's network.
+# How a run differs from the defaults of `train` with the paper's network.
 Variant = Literal["", "darcy", "plain"]
 DARCY = "darcy-encoder-decoder"
 
@@ -122,11 +124,11 @@ class Cell:
     settings: Settings
     label: str = ""
     keep: bool = False
-    """Whether its posterior samples stay on disk."""
+    """Whether its posterior samples are kept on disk."""
 
     @property
     def name(self) -> str:
-        """Identifies the cell within its study, also as a folder."""
+        """The name of the cell, unique within its study, and of its folder."""
         if self.label:
             return self.label
         share = f"-{self.settings.sparsity:.0%}".rstrip("%") if self.settings.sparsity else ""
@@ -135,17 +137,17 @@ class Cell:
 
     @property
     def variant(self) -> Variant:
-        """Whether it runs without momentum, or with another network."""
+        """How the run differs from the defaults of `train`."""
         return variant_of(self.settings)
 
     @property
     def paper(self) -> tuple[float, float] | None:
-        """The paper's e1 and e2 in percent, if it prints them."""
+        """The paper's e1 and e2 in percent, if the paper has this cell."""
         return PAPER.get((self.field.name, self.settings.method, self.settings.sparsity))
 
 
 def cells(study: Study, scale: Scale, only: Sequence[str] = ()) -> list[Cell]:
-    """All cells of a study, those first that say most about the paper; or those whose names contain one of ``only``."""
+    """The cells of a study whose names contain one of ``only``, or all; first those that say most about the paper."""
     everything = [Cell(study, f, s) for f in FIELDS[study] for s in _runs(study, f)]
     everything = [replace(c, keep=c.name == KEPT) for c in everything]
     if scale == "small":
@@ -154,23 +156,23 @@ def cells(study: Study, scale: Scale, only: Sequence[str] = ()) -> list[Cell]:
 
 
 def named(everything: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
-    """The cells whose names contain one of ``only``; all of them if it is empty."""
+    """The cells whose names contain one of ``only``, or all cells if that is empty."""
     chosen = [c for c in everything if not only or any(part in c.name for part in only)]
     if not chosen:
         names = ", ".join(c.name for c in everything)
-        raise ValueError(f"no cell's name contains {' or '.join(only)}; there are {names}")
+        raise ValueError(f"no cell has a name that contains {' or '.join(only)}; the cells are {names}")
     return chosen
 
 
 def _runs(study: Study, place: Field) -> list[Settings]:
-    """The settings of one row of the table, and of what stands beside it; `KLE32` has three seeds."""
+    """The settings of all runs on a field. ``kle32`` has three seeds, other fields have one."""
     epochs, adam_epochs = EPOCHS[study]
 
     def run(method: str, share: float, **changes: Any) -> Settings:
         return Settings.of(method, sparsity=share, epochs=adam_epochs if method == "adam" else epochs, **changes)
 
     ours = ("psgld-sa", 0.7)
-    if place.name == "channels-1-to-10":  # how much harder that is, for both networks
+    if place.name == "channels-1-to-10":  # to see how much harder these fields are, for both networks
         return [run(*ours), run(*ours, network=DARCY)]
     if place.extra:
         return [run(*ours), run("psgld", 0.0), run("sgld-sa", 0.7)]
@@ -185,12 +187,12 @@ def _runs(study: Study, place: Field) -> list[Settings]:
 
 
 def variant_of(settings: Settings) -> Variant:
-    """What sets a run apart from the default of `train`."""
+    """How a run with these settings differs from the defaults of `train`."""
     if settings.network == DARCY:
         return "darcy"
     return "plain" if Settings.of(settings.method).momentum and not settings.momentum else ""
 
 
 def shortened(settings: Settings) -> Settings:
-    """For the small scale: a few epochs, a few samples."""
+    """The settings with few epochs and few samples, for the small scale."""
     return replace(settings, epochs=10, samples=min(settings.samples, 5), batch_size=16)

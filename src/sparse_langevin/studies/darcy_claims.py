@@ -1,24 +1,23 @@
-"""What the paper says of its algorithms, and what was hoped for, judged on the records of a surrogate study."""
+"""The paper's claims about its algorithms, and further hopes, judged from the records of a surrogate study."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sparse_langevin.reports.page import Table, TableCell
 from sparse_langevin.studies.darcy_algorithms import VARIANTS, Algorithm, Errors, algorithms, errors, mean
-from sparse_langevin.studies.darcy_cells import FIELDS, PAPER, SPARSITIES, Study
+from sparse_langevin.studies.darcy_cells import FIELDS, PAPER, SPARSITIES, Record, Study
 
-Records = Sequence[dict[str, Any]]
+Records = Sequence[Record]
 Claim = tuple[str, Errors, Errors, float]
-"""Words, two sides, and how large the first may be as a multiple of the second."""
+"""Its text, the errors of its two sides, and the largest ratio of the first to the second at which it holds."""
 YES, NO, OPEN = TableCell("yes", "good"), TableCell("no", "bad"), TableCell("open", "quiet")
-# What a ratio of two runs can differ by: two standard deviations, that of an error over the seeds being 3 % on KLE32.
+# How much the ratio of two runs varies by chance: two standard deviations. That of an error over seeds is 3 % on KLE32.
 CHANCE = 0.08
 
 
 def claims_table(study: Study, found: Records) -> Table:
-    """Every claim for which both sides have run, on each field."""
+    """Every claim whose two sides have both been run, field by field."""
     rows: list[list[TableCell | str]] = []
     for field in FIELDS[study]:
         for text, left, right, factor in (*_between(study, found, field.name), *_absolute(study, found, field.name)):
@@ -29,10 +28,10 @@ def claims_table(study: Study, found: Records) -> Table:
 
 
 def _judge(left: Errors, right: Errors, factor: float) -> list[TableCell | str]:
-    """Means over the seeds that both sides have, their ratio, its range over the seeds, and whether it holds.
+    """Means over the seeds that both sides have, their ratio, its range over the seeds, and the verdict.
 
-    Where the ratio is so near to the limit that other seeds might decide otherwise, the verdict says so. A side that
-    has diverged has no error: on the left the claim fails, on the right it is open.
+    If the ratio is so close to the limit that other seeds might decide otherwise, the verdict says so. A run that has
+    diverged has no error: on the left side the claim then fails, on the right side it stays open.
     """
     seeds = sorted(left.keys() & right.keys())
     if not seeds:
@@ -44,14 +43,14 @@ def _judge(left: Errors, right: Errors, factor: float) -> list[TableCell | str]:
         return [*texts, "", "", f"{factor:.2f}", NO if a is None else OPEN]
     ratios = [x / y for x, y in zip(*(side.values() for side in sides), strict=True) if x is not None and y]
     spread = f"{min(ratios):.2f}–{max(ratios):.2f}" if len(ratios) > 1 else ""  # noqa: RUF001
-    verdict, near = YES if a <= factor * b else NO, abs(math.log(a / b / factor)) < CHANCE / math.sqrt(len(seeds))
-    if near:
+    verdict = YES if a <= factor * b else NO
+    if abs(math.log(a / b / factor)) < CHANCE / math.sqrt(len(seeds)):
         verdict = TableCell(f"{verdict.text}, within chance", "quiet")
     return [*texts, f"{a / b:.2f}", spread, f"{factor:.2f}", verdict]
 
 
 def _between(study: Study, found: Records, field: str) -> Iterator[Claim]:
-    """One algorithm against another."""
+    """Claims that compare two algorithms."""
 
     def claim(text: str, left: Algorithm, right: Algorithm, factor: float, measure: str = "e1") -> Claim:
         return text, errors(found, field, left, measure), errors(found, field, right), factor
@@ -71,11 +70,11 @@ def _between(study: Study, found: Records, field: str) -> Iterator[Claim]:
 
 
 def _absolute(study: Study, found: Records, field: str) -> Iterator[Claim]:
-    """An algorithm against a number."""
+    """Claims that compare an algorithm with a number."""
     ours = [replace(a, variant=variant) for variant in VARIANTS for a in algorithms(study) if a.method == "psgld-sa"]
     for algorithm in ours:
         paper = PAPER.get((field, algorithm.method, algorithm.sparsity))
-        if paper and algorithm.variant != "darcy":  # another network than the paper's
+        if paper and algorithm.variant != "darcy":  # that network is not the paper's
             mine = errors(found, field, algorithm)
             yield f"{algorithm} below the paper's PSGLD-SA", mine, dict.fromkeys(mine, paper[0]), 1.0
     linear = next((r["first_order_e1"] for r in found if r["field"]["name"] == field and r["e1"]), None)

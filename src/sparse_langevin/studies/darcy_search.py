@@ -1,10 +1,10 @@
 """The search behind the defaults of each method: short runs on KLE fields, judged on validation data alone.
 
-25 by 25 cells instead of 50 by 50, the paper's 1500 samples, a tenth of the training data set apart. One choice at a
-time differs from the defaults in `surrogates.settings`; samplers are judged by the mean over their samples. What
-depends on the length of a run is also tried in runs of full length (long), and the steps of Adam and of the methods
-without a preconditioner, which depend on the grid, on 50 by 50 cells as well (fine). Other seeds say what a
-difference means.
+The grid has 25 by 25 cells instead of 50 by 50, there are 1500 samples as in the paper, and a tenth of the training
+data is set apart. Each run differs in one choice from the defaults in `surrogates.settings`; samplers are judged by the
+mean over their samples. Choices that depend on the length of a run are also tried in runs of full length (long). The
+steps of Adam and of the methods without a preconditioner depend on the grid, and are also tried on 50 by 50 cells
+(fine). Runs with other seeds show which differences mean something.
 """
 
 import math
@@ -19,27 +19,26 @@ from sparse_langevin.problems.darcy.grid import Grid
 from sparse_langevin.problems.darcy.network import EncoderDecoder
 from sparse_langevin.reports.page import Section, Table, number, render
 from sparse_langevin.storage.files import write_atomically
-from sparse_langevin.studies.darcy_cells import EPOCHS, FIELDS, Cell, named
+from sparse_langevin.studies.darcy_cells import EPOCHS, FIELDS, Cell, Record, named
 from sparse_langevin.surrogates.settings import Settings
 
 SHORT = 30  # epochs
 FULL, FULL_ADAM = EPOCHS["kle"]
-KINDS = ("long", "fine")  # of runs, by the beginning of their names
+KINDS = ("long", "fine")  # the first word in the name of a run that is not short
 
 
 class ReLUNetwork(EncoderDecoder):
-    """The network with the usual activation."""
+    """The network with ReLU as its activation."""
 
     def __init__(self, grid: Grid) -> None:
         super().__init__(grid, activation=nn.ReLU)
 
 
-def _network(name: str) -> str:
-    return f"{__name__}:{name}"
+_RELU = ("relu", {"network": f"{__name__}:ReLUNetwork"})
 
 
 def _without_preconditioner(*steps: float) -> list[tuple[str, dict[str, Any]]]:
-    """The default, other steps with momentum, and the paper's algorithm, which has none."""
+    """The default, other step sizes with momentum, and the paper's algorithm, which has no momentum."""
     return [
         ("default", {}),
         *((f"step-{s:g}", {"step_size": s}) for s in steps),
@@ -50,7 +49,7 @@ def _without_preconditioner(*steps: float) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _pruned_adam(kind: str, *choices: dict[str, float]) -> list[tuple[str, dict[str, Any]]]:
-    """Adam with pruning, at full length, with these changes."""
+    """Adam with pruning, in runs of full length, with each of these changes."""
     words = {"step_size": "step", "prune_end": "prune-end", "warmup": "warmup"}
     return [
         (
@@ -61,11 +60,11 @@ def _pruned_adam(kind: str, *choices: dict[str, float]) -> list[tuple[str, dict[
     ]
 
 
-# What is varied, by method and name of the choice; sparsity 70 % where a method is meant for it.
+# The runs of each method: a name, and what is changed. Methods that select weights have a sparsity of 70 %.
 VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "psgld": [
         ("default", {}),
-        ("relu", {"network": _network("ReLUNetwork")}),
+        _RELU,
         ("no-momentum", {"momentum": 0.0}),
         ("no-momentum-step-3e-4", {"momentum": 0.0, "step_size": 3e-4}),
         ("no-momentum-step-3e-3", {"momentum": 0.0, "step_size": 3e-3}),
@@ -96,7 +95,7 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "sgld-sa": [*_without_preconditioner(0.5, 2.0), ("spike-0.1-slab-10", {"v0": 0.1, "v1": 10.0})],
     "adam": [
         ("default", {}),
-        ("relu", {"network": _network("ReLUNetwork")}),
+        _RELU,
         ("batch-32", {"batch_size": 32}),
         *((f"step-{s:g}", {"step_size": s}) for s in (3e-4, 3e-3, 1e-2)),
         ("pruned-70", {"sparsity": 0.7}),
@@ -107,14 +106,13 @@ VARIATIONS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 }
 
 
-def search_table(found: Sequence[dict[str, Any]]) -> Table:
-    """Every run; of each method and kind, which alone compare with each other, the best first."""
+def search_table(found: Sequence[Record]) -> Table:
+    """All runs, the best first within each method and kind: only those can be compared."""
 
-    def order(record: dict[str, Any]) -> tuple[int, str, float]:
+    def order(record: Record) -> tuple[int, str, float]:
         _, changed = _names(record)
         kind = changed.split("-")[0]
-        order = list(VARIATIONS).index(record["method"]), kind if kind in KINDS else ""
-        return *order, record["e1"] or math.inf
+        return list(VARIATIONS).index(record["method"]), kind if kind in KINDS else "", record["e1"] or math.inf
 
     rows = [
         (
@@ -126,22 +124,22 @@ def search_table(found: Sequence[dict[str, Any]]) -> Table:
         for r in sorted(found, key=order)
     ]
     caption = (
-        f"Errors in percent on validation data after {SHORT} epochs, 25 by 25 cells; long: {FULL} epochs, Adam "
-        f"{FULL_ADAM}; fine: the same on 50 by 50 cells; a dash: diverged. Runs of different lengths or grids do not "
-        "compare."
+        f"Errors in percent on validation data after {SHORT} epochs on 25 by 25 cells. Long: {FULL} epochs, "
+        f"{FULL_ADAM} for Adam. Fine: the same on 50 by 50 cells. A dash marks a run that diverged. Runs of different "
+        "lengths or on different grids cannot be compared."
     )
     return Table(("method", "changed", "e1 %", "e2 %", "CPU minutes"), rows, caption)
 
 
-def _names(record: dict[str, Any]) -> tuple[str, str]:
-    """The method, and what differs from its defaults."""
+def _names(record: Record) -> tuple[str, str]:
+    """The method of a run, and what differs from the method's defaults."""
     return record["method"], record["cell"].removeprefix(f"{record['method']}-")
 
 
-def write_report(found: Sequence[dict[str, Any]], folder: Path) -> Path:
-    """Write ``report.html`` from what is finished; return it."""
-    text = "Each run differs in one choice from the defaults of 'train', or of its algorithm without momentum."
-    section = Section("Every run, the best of each method first", [text], [search_table(found)])
+def write_report(found: Sequence[Record], folder: Path) -> Path:
+    """Write ``report.html`` from the finished runs; return its path."""
+    text = "Each run differs in one choice from the defaults of 'train', or from the same method without momentum."
+    section = Section("All runs, the best of each method first", [text], [search_table(found)])
     page = folder / "report.html"
     lead = "Made by: sparse-langevin reproduce search"
     write_atomically(page, render("The search behind the defaults", lead, [section]).encode())
@@ -149,7 +147,7 @@ def write_report(found: Sequence[dict[str, Any]], folder: Path) -> Path:
 
 
 def search_cells(only: Sequence[str] = ()) -> list[Cell]:
-    """The runs of the search, or those whose names contain one of ``only``."""
+    """The runs of the search whose names contain one of ``only``, or all."""
     field = next(f for f in FIELDS["kle"] if f.name == "kle32")
     fine = replace(field, name="kle32-fine", title=f"{field.title}, the paper's grid", fine=True)
     cells = []

@@ -1,11 +1,11 @@
-"""Runs the cells of a surrogate study, several at a time, each resumable; a finished one is a record in table.json.
+"""Trains the cells of a surrogate study, several at a time. Each can be resumed, and ends as a record in table.json.
 
-In the study's folder:
+The study's folder holds
 
-table.json     one record a cell, rewritten whole whenever a cell is finished
+table.json     one record per cell, written anew whenever a cell is finished
 curves.json    their learning curves
 figures/       pictures of predictions
-work/          data sets and runs; can be deleted when the study is finished
+work/          data sets and runs, which can be deleted when the study is finished
 """
 
 import json
@@ -19,11 +19,12 @@ from typing import Any
 import torch
 
 from sparse_langevin.problems.darcy.datasets import DarcyData, generate
+from sparse_langevin.problems.darcy.recipes import Recipe
 from sparse_langevin.reports.page import png
 from sparse_langevin.runtime.processes import Job, run_in_processes
-from sparse_langevin.storage.errors import StorageError
+from sparse_langevin.storage.errors import MismatchError, StorageError
 from sparse_langevin.storage.files import locked, write_atomically
-from sparse_langevin.studies.darcy_cells import Cell, Field, Scale
+from sparse_langevin.studies.darcy_cells import Cell, Field, Record, Scale
 from sparse_langevin.surrogates.calibration import set_apart
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import Judged, judge
@@ -32,48 +33,50 @@ from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.surrogates.training import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
-DRAWN = 0  # the test sample of the figures
+DRAWN = 0  # the test sample that is drawn
 Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """The folder of a study."""
+    """The folder of a study, and the paths in it."""
 
     folder: Path
     scale: Scale
     image: Path | None = None
 
     def data(self, field: Field) -> Path:
-        """Where a field's data set lies."""
+        """The folder of a field's data set."""
         return self.folder / WORK / "data" / field.name
 
     def run(self, cell: Cell) -> Path:
-        """Where a cell is trained."""
+        """The folder in which a cell is trained."""
         return self.folder / WORK / "runs" / cell.name
 
     def made(self, cell: Cell) -> Path:
-        """What a finished cell leaves for the table, until it is entered there."""
+        """The file with what a finished cell has for the table."""
         return self.folder / WORK / "records" / f"{cell.name}.json"
 
     def figure(self, cell: Cell) -> Path:
-        """A picture of a cell's prediction."""
+        """The file with a picture of a cell's prediction."""
         return self.folder / FIGURES / f"{cell.name}.png"
 
 
 def read(path: Path) -> Any:
-    """A file of the study, or None."""
+    """The content of a JSON file of the study, or None if there is no such file."""
     if not path.exists():
         return None
     try:
         return json.loads(path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{path} is not a file of this study ({error}): restore or delete it") from error
+        raise ValueError(f"{path} is not a file of this study ({error}): restore it or delete it") from error
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
-    """All finished cells of a study."""
-    found: list[dict[str, Any]] = read(folder / TABLE) or []
+def records(folder: Path) -> list[Record]:
+    """The records of all finished cells of a study."""
+    found: list[Record] = read(folder / TABLE) or []
+    if not isinstance(found, list) or not all("cell" in record for record in found):
+        raise MismatchError(f"{folder / TABLE} is the table of another study: choose another folder with --out")
     return found
 
 
@@ -83,87 +86,82 @@ def run(
     *,
     workers: int = 2,
     progress: Progress = lambda epochs, text: None,
-    finished: Callable[[dict[str, Any]], None] = lambda record: None,
+    finished: Callable[[Record], None] = lambda record: None,
     stop: Callable[[], bool] = lambda: False,
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Train the cells that have no record with their settings yet, and return all records.
 
     Parameters
     ----------
     cells
-        What to train, in this order.
+        The cells to train, in this order.
     place
-        Where.
+        The folder of the study.
     workers
-        Cells at a time, one thread each: two cells side by side finish sooner than one after the other on two threads.
+        How many cells are trained at a time, with one thread each: two cells side by side finish sooner than one after
+        the other on two threads.
     progress
-        Called with (epochs done over all cells, what is going on).
+        Called with the number of epochs done, over all cells, and with the names of the running cells.
     finished
-        Called with the record of each cell that is trained.
+        Called with the record of each cell that has been trained.
     stop
-        Asked again and again; true lets the cells in work save themselves, and returns.
+        Called again and again. Once it returns true, the running cells save their state, and the function returns.
     """
     with locked(place.folder):
-        return _run(cells, place, workers, progress, finished, stop)
+        recipes = {c.field.name: c.field.recipe(place.scale, place.image) for c in cells}
+        missing = {cell.name: cell for cell in _missing(cells, place, recipes)}
+        for field in {cell.field.name: cell.field for cell in missing.values()}.values():
+            progress(0.0, f"data of {field.name}")
+            generate(recipes[field.name], place.data(field), workers=workers)
+        for cell in missing.values():
+            if place.run(cell).exists() and not _can_resume(place.run(cell), cell.settings):
+                shutil.rmtree(place.run(cell))
+        (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
+        (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
+        before = float(sum(cell.settings.epochs for cell in cells if cell.name not in missing))
+
+        def enter(name: str) -> None:
+            nonlocal before
+            finished(_enter(missing[name], place))
+            before += missing[name].settings.epochs
+
+        def tick(running: list[str]) -> None:
+            progress(before + sum(epochs_done(place.run(missing[name])) for name in running), ", ".join(running))
+
+        jobs: dict[str, Job] = {name: (_work, (cell, place)) for name, cell in missing.items()}
+        run_in_processes(jobs, workers, done=enter, tick=tick, stop=stop)
+        return records(place.folder)
 
 
-def _run(
-    cells: Sequence[Cell],
-    place: StudyFolder,
-    workers: int,
-    progress: Progress,
-    finished: Callable[[dict[str, Any]], None],
-    stop: Callable[[], bool],
-) -> list[dict[str, Any]]:
+def _missing(cells: Sequence[Cell], place: StudyFolder, recipes: Mapping[str, Recipe]) -> list[Cell]:
+    """The cells that are not in the table; those that were finished just before a stop are entered there now."""
     table = {record["cell"]: record for record in records(place.folder)}
-    recipes = {c.field.name: c.field.recipe(place.scale, place.image) for c in cells}
     _check_recipes(table.values(), {name: recipe.as_json() for name, recipe in recipes.items()}, place.folder)
     missing = []
     for cell in cells:
         if _is_of(table.get(cell.name), cell):
             continue
-        if _is_of((read(place.made(cell)) or {}).get("record"), cell):  # finished, and then we were stopped
+        if _is_of((read(place.made(cell)) or {}).get("record"), cell):
             _enter(cell, place)
-            continue
-        missing.append(cell)
-    for field in {cell.field.name: cell.field for cell in missing}.values():
-        progress(0.0, f"data of {field.name}")
-        generate(recipes[field.name], place.data(field), workers=workers)
-    for cell in missing:
-        if place.run(cell).exists() and not _can_resume(place.run(cell), cell.settings):
-            shutil.rmtree(place.run(cell))
-    (place.folder / WORK / "records").mkdir(parents=True, exist_ok=True)
-    (place.folder / FIGURES).mkdir(parents=True, exist_ok=True)
-    named = {cell.name: cell for cell in missing}
-    before = float(sum(cell.settings.epochs for cell in cells if cell.name not in named))
-
-    def enter(name: str) -> None:
-        nonlocal before
-        finished(_enter(named[name], place))
-        before += named[name].settings.epochs
-
-    def tick(running: list[str]) -> None:
-        progress(before + sum(epochs_done(place.run(named[name])) for name in running), ", ".join(running))
-
-    jobs: dict[str, Job] = {cell.name: (_work, (cell, place)) for cell in missing}
-    run_in_processes(jobs, workers, done=enter, tick=tick, stop=stop)
-    return records(place.folder)
+        else:
+            missing.append(cell)
+    return missing
 
 
-def _check_recipes(found: Iterable[dict[str, Any]], wanted: Mapping[str, dict[str, Any]], folder: Path) -> None:
-    """Raise if a record is about other data than those of its field now: another scale, another image."""
+def _check_recipes(found: Iterable[Record], wanted: Mapping[str, dict[str, Any]], folder: Path) -> None:
+    """Raise an error if a record is about other data than its field has now, of another scale or another image."""
     for record in found:
         field, there = record["field"]["name"], record.get("recipe", {})
         for name, value in wanted.get(field, {}).items():
             if there.get(name) != value:
-                raise ValueError(
+                raise MismatchError(
                     f"{folder} has {record['cell']} on {field} with {name} = {there.get(name)}, now it is {value}: "
                     "use the same scale and image, or choose another folder with --out"
                 )
 
 
 def _work(cell: Cell, place: StudyFolder) -> None:
-    """Train and judge one cell; runs in a process of its own."""
+    """Train and judge one cell, in a process of its own."""
     torch.set_num_threads(1)
     try:
         finished = train(cell.settings, DarcyData(place.data(cell.field)), place.run(cell), progress=False)
@@ -174,21 +172,21 @@ def _work(cell: Cell, place: StudyFolder) -> None:
             write_atomically(place.figure(cell), _picture(judged))
             errors = _errors(cell, judged)
         _leave(cell, place, errors | _counts(finished))
-    except FloatingPointError as error:  # a result, too: the step was too large
+    except FloatingPointError as error:  # this is a result, too: the steps were too large
         _leave(cell, place, {"e1": None, "e2": None, "diverged": str(error)})
 
 
 def _validation_errors(run: SurrogateRun) -> dict[str, float]:
-    """Of the mean over the samples, or of the network where there are none, on the part that was set apart."""
+    """Errors in percent on the validation data: of the mean over the samples, or of the network if there are none."""
     kappa, true = set_apart(run.settings, run.find_data())
     found = run.problem.errors(predict(run, kappa).mean.double().numpy(), true, kappa)
     return {name: 100 * float(found[name].mean()) for name in ("e1", "e2")}
 
 
-def _enter(cell: Cell, place: StudyFolder) -> dict[str, Any]:
-    """Take a finished cell into the table, remove most of the bytes of its run, and return its record."""
+def _enter(cell: Cell, place: StudyFolder) -> Record:
+    """Enter a finished cell into the table, delete the large files of its run, and return its record."""
     made = read(place.made(cell))
-    record: dict[str, Any] = made["record"]
+    record: Record = made["record"]
     curves = (read(place.folder / CURVES) or {}) | {cell.name: made["curve"]}
     write_atomically(place.folder / CURVES, json.dumps(curves).encode())
     kept = [one for one in records(place.folder) if one["cell"] != cell.name]
@@ -199,21 +197,21 @@ def _enter(cell: Cell, place: StudyFolder) -> dict[str, Any]:
     return record
 
 
-def _is_of(record: dict[str, Any] | None, cell: Cell) -> bool:
-    """Whether a record is that of a cell as it is now, not of what it was before its settings changed."""
+def _is_of(record: Record | None, cell: Cell) -> bool:
+    """Whether a record was made with the settings that the cell has now."""
     return record is not None and Settings.from_json(record["settings"]) == cell.settings
 
 
 def _can_resume(path: Path, settings: Settings) -> bool:
-    """Whether the run in a folder has these settings, not others or those of an earlier version."""
+    """Whether the run in a folder can be read, and has these settings."""
     try:
         return SurrogateRun.open(path).settings == settings
     except (ValueError, StorageError):
         return False
 
 
-def _leave(cell: Cell, place: StudyFolder, found: dict[str, Any]) -> None:
-    """Write what the table keeps of a cell, errors in percent, and its learning curve."""
+def _leave(cell: Cell, place: StudyFolder, found: Record) -> None:
+    """Write the record of a cell and its learning curve, to be entered into the table."""
     settings = cell.settings
     curve = [[r["epoch"], r["e1"], r["seconds"]] for r in SurrogateRun.open(place.run(cell)).history()]
     head = {
@@ -230,14 +228,14 @@ def _leave(cell: Cell, place: StudyFolder, found: dict[str, Any]) -> None:
     write_atomically(place.made(cell), json.dumps({"record": record, "curve": curve}).encode())
 
 
-def _counts(run: SurrogateRun) -> dict[str, Any]:
+def _counts(run: SurrogateRun) -> Record:
     names = ("parameters", "sparse_parameters", "zeros", "sigma", "epochs", "seconds", "cpu_seconds")
     log = run.result["remarks"]["input"].startswith("logarithm")
     return {name: run.result[name] for name in names} | {"log_input": log, "versions": run.versions}
 
 
-def _errors(cell: Cell, judged: Judged) -> dict[str, Any]:
-    """Errors on the test set: of the mean over the samples where there are some, and of the last sample."""
+def _errors(cell: Cell, judged: Judged) -> Record:
+    """Errors on the test set in percent: of the mean over the samples, if there are any, and of the last sample."""
     best, (mean, first) = judged.best, judged.best.baselines
     return {
         "e1": 100 * best.mean("e1"),

@@ -1,23 +1,22 @@
-r"""Whether the error bars of the surrogate can be believed, beside what is used instead for the same training.
+r"""Whether the error bars of the surrogate can be believed, beside the usual alternatives with as much training.
 
-Every contender forecasts velocities as a mean and a standard deviation over several networks, and the deviation of what
-no network explains. A tenth of the training data is set apart; from it alone come
+Every contender forecasts velocities by the mean and the standard deviation over several networks, and by the standard
+deviation of the noise that no network explains. A tenth of the training data is set apart; from it alone come
 
     the noise of ensembles and dropout   sqrt(max(0, mean (y - mean)^2 - mean std^2)); the samplers learn theirs
     the factors of the recalibration     see `surrogates.calibration`
 
-In the study's folder:
+The study's folder holds
 
-table.json     one record a contender
-figures/       reliability, errors beside deviations, deviations far from the training data
+table.json     one record per contender
+figures/       reliability, errors against deviations, deviations far from the training data
 report.html    all of it on a page
-work/          the training, a study of its own (`darcy_study`); a command that is repeated goes on from it
+work/          the training runs, a study of its own (`darcy_study`), from which the same command goes on
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ from sparse_langevin.problems.darcy.errors import e1
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.network import EncoderDecoder
 from sparse_langevin.problems.darcy.solver import Solver
-from sparse_langevin.studies.darcy_cells import FIELDS, Cell, Scale, shortened
+from sparse_langevin.studies.darcy_cells import FIELDS, Cell, Record, Scale, shortened
 from sparse_langevin.studies.darcy_study import StudyFolder
 from sparse_langevin.surrogates.calibration import Trust, deviation, find_factors, set_apart, trust_of
 from sparse_langevin.surrogates.prediction import predict
@@ -40,11 +39,11 @@ from sparse_langevin.surrogates.runs import SurrogateRun
 from sparse_langevin.surrogates.settings import Settings
 
 FIELD = next(f for f in FIELDS["kle"] if f.name == "kle32")
-FAR = (1.0, 10.0)  # permeability of the channels that no contender has seen
-FAR_FIELDS = 200  # as many as there are test fields
+FAR = (1.0, 10.0)  # permeabilities of the channels, which no contender has seen
+FAR_FIELDS = 200  # the number of test fields
 VALIDATION = 0.1
 MEMBERS = 5
-PASSES = 20  # as many as there are posterior samples
+PASSES = 20  # the number of posterior samples
 
 
 class DropoutNetwork(EncoderDecoder):
@@ -59,36 +58,36 @@ class DropoutNetwork(EncoderDecoder):
 
 
 class LightDropoutNetwork(DropoutNetwork):
-    """The same with less: nearer to the network without, and narrower error bars."""
+    """The same with less dropout: errors nearer to those without dropout, and narrower error bars."""
 
     SHARE = 0.005
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to error bars: what is trained, and how it forecasts."""
+    """A way to get error bars: what is trained, and how it forecasts."""
 
     name: str
     title: str
     cells: tuple[Cell, ...]
     forecast: Callable[[Sequence[SurrogateRun], Array], Prediction]
-    """Of permeability (fields, ny, nx); without ``noise_std`` where that is still to be fitted."""
+    """Forecast for permeability of shape (fields, ny, nx); without ``noise_std`` if that is still to be fitted."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found of a contender: the record for the table, and what the figures need."""
+    """The results of a contender: its record for the table, and what the figures need."""
 
-    record: dict[str, Any]
+    record: Record
     trust: Trust
     far: Array
-    """Deviation of the forecasts for fields of another kind, one number per field."""
+    """Deviations of the forecasts for fields of another kind, one number per field."""
 
 
 def contenders(scale: Scale, *, full_ensemble: bool = False) -> list[Contender]:
-    """All contenders at a scale, ours first; the full ensemble has several times the budget of the others."""
+    """All contenders at a scale, ours first. The full ensemble has several times the budget of the others."""
     ours, adam, dropout, light = (
-        _at(scale, settings)
+        shortened(settings) if scale == "small" else settings
         for settings in (
             Settings.of("psgld-sa", sparsity=0.7, validation=VALIDATION),
             Settings.of("adam", validation=VALIDATION),
@@ -111,23 +110,23 @@ def contenders(scale: Scale, *, full_ensemble: bool = False) -> list[Contender]:
 
 
 def posterior_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
-    """By the posterior samples of the one run."""
+    """Forecast by the posterior samples of the only run."""
     return predict(runs[0], kappa)
 
 
 def single_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
-    """By one network, whose error bar is the same everywhere."""
+    """Forecast by one network; the error bar is the same for all velocities."""
     velocity = predict(runs[0], kappa, last=True).mean
     return Prediction(velocity, torch.zeros_like(velocity), samples=1)
 
 
 def ensemble_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
-    """By the finished networks of all runs."""
+    """Forecast by the finished networks of all runs."""
     return _summed_up([predict(run, kappa, last=True).mean for run in runs])
 
 
 def dropout_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
-    """By one network with dropout left on; the same call drops the same units."""
+    """Forecast by one network with dropout left on; the same call drops the same units again."""
     surrogate = runs[0].surrogate()
     for module in surrogate.modules():
         if isinstance(module, nn.Dropout):
@@ -138,21 +137,21 @@ def dropout_forecast(runs: Sequence[SurrogateRun], kappa: Array) -> Prediction:
 
 
 def fitted_noise(true: Array, forecast: Prediction) -> float:
-    """Standard deviation of the part of the errors that the deviation over the networks does not explain."""
+    """Standard deviation of the part of the errors that the spread of the networks does not explain."""
     assert forecast.std is not None
     mean, std = forecast.mean.double().numpy(), forecast.std.double().numpy()
     return float(np.sqrt(max(0.0, np.mean((true - mean) ** 2) - np.mean(std**2))))
 
 
 def auroc(far: Array, near: Array) -> float:
-    """Probability that a far field has a larger deviation than a near one; 1/2 if the deviation tells nothing."""
+    """Probability that a far field has a larger deviation than a near one; 1/2 if the deviation says nothing."""
     return float(mannwhitneyu(far, near).statistic) / (len(far) * len(near))
 
 
 def examine(contender: Contender, place: StudyFolder) -> Judgement:
-    """Forecast the test fields, and fields of another kind, with what has been trained."""
+    """Judge a trained contender on the test fields and on fields of another kind."""
     data = DarcyData(place.data(FIELD))
-    # With the settings and the data: runs of another scale in the same folder are refused.
+    # `at` compares settings and data, so that runs of another scale in the same folder are refused.
     runs = [SurrogateRun.at(place.run(cell), cell.settings, data) for cell in contender.cells]
     for run in runs:
         if not run.finished:
@@ -202,19 +201,15 @@ def examine(contender: Contender, place: StudyFolder) -> Judgement:
 
 
 def far_fields(grid: Grid) -> tuple[Array, Array]:
-    """Permeability of channels, which no contender has seen, and the velocity in them."""
+    """Permeability and velocity of channelised fields, which no contender has seen."""
     channels, rng, solver = Channels(grid, permeability=FAR), np.random.default_rng(0), Solver(grid)
     kappa = [channels.sample(rng)[0] for _ in range(FAR_FIELDS)]
     return np.stack(kappa), np.stack([solver.solve(field).velocity for field in kappa])
 
 
 def _ratio(far: Array, near: Array) -> float:
-    """Of the medians; 1 if there is no deviation at all."""
+    """Ratio of the medians; 1 if all deviations are zero."""
     return float(np.median(far) / np.median(near)) if near.any() else 1.0
-
-
-def _at(scale: Scale, settings: Settings) -> Settings:
-    return shortened(settings) if scale == "small" else settings
 
 
 def _cell(settings: Settings, label: str, *, keep: bool = False) -> Cell:
@@ -235,6 +230,6 @@ def _percent(grid: Grid, predicted: Tensor, true: Array) -> float:
     return 100 * float(np.mean(e1(grid, predicted.double().numpy(), true)))
 
 
-def _scores(found: Calibration) -> dict[str, Any]:
+def _scores(found: Calibration) -> Record:
     coverage, width = ({f"{p:g}": x for p, x in shares.items()} for shares in (found.coverage, found.sharpness))
     return {"coverage": coverage, "width": width, "crps": found.crps, "nll": found.nll}

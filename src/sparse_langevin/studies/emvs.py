@@ -1,4 +1,4 @@
-r"""EM for the spike-and-slab linear model, along a path of spikes from wide to narrow: a baseline without sampling.
+r"""EM for the linear model with a spike and a slab, along a path of ever narrower spikes: a baseline without sampling.
 
     y = X beta + N(0, sigma^2 I),  beta_j ~ (1 - gamma_j) Laplace(0, sigma v0) + gamma_j N(0, sigma^2 v1),
     gamma_j ~ Bernoulli(delta),  delta ~ Beta(a, b),  sigma^2 ~ InverseGamma(nu/2, nu lambda/2).
@@ -9,9 +9,9 @@ E step: rho_j = P(gamma_j = 1 | beta_j). M step: beta minimises, by coordinate d
     lasso_j = sigma (1 - rho_j)/v0,   ridge_j = rho_j/v1.
 
 delta is its posterior mean (sum rho + a)/(a + b + p), because the mode runs to zero with a = 1. sigma is the positive
-root of A s^2 - B s - C = 0 with A = n + nu + 2 + (number of weights that are not zero): a weight at exactly zero says
-nothing of sigma, and counting all p > n of them would drive sigma to zero. Each v0 starts from the solution of the one
-before (Rockova and George, EMVS, 2014, with a Gaussian spike).
+root of A s^2 - B s - C = 0 with A = n + nu + 2 + (number of weights that are not zero): a weight of exactly zero says
+nothing about sigma, and counting all p > n of them would drive sigma to zero. Each v0 starts from the solution of the
+previous one (as in Rockova and George, EMVS, 2014, where the spike is Gaussian).
 """
 
 import math
@@ -30,12 +30,12 @@ log_odds = compiled(mixture.log_odds)
 log_ratio_at_zero = compiled(mixture.log_ratio_at_zero)
 sigma_root = compiled(mixture.sigma_root)
 
-PATH = tuple(np.geomspace(0.3, 0.01, 20))  # ends at 0.1/sqrt(n) for n = 100, the regressor's default
-SWEEPS = 100  # of coordinate descent in one M step, at most
+PATH = tuple(np.geomspace(0.3, 0.01, 20))  # its end is the regressor's default for n = 100, 0.1/sqrt(n)
+SWEEPS = 100  # the largest number of sweeps of coordinate descent in one M step
 
 
 class Mode(NamedTuple):
-    """Where EM stands, and in the end the result; arrays are changed in place."""
+    """The state of EM, and in the end its result; the arrays are changed in place."""
 
     beta: Array
     rho: Array
@@ -53,7 +53,7 @@ class Moments(NamedTuple):
 
 
 class Hyper(NamedTuple):
-    """Slab and hyperpriors; v1 is the regressor's default for ten expected effects and an R^2 of 0.75."""
+    """The slab and the hyperpriors; v1 is the regressor's default for ten expected effects and an R^2 of 0.75."""
 
     v1: float = 0.3
     a: float = 1.0
@@ -68,7 +68,7 @@ HYPER = Hyper()
 def emvs(
     x: Array, y: Array, path: tuple[float, ...] = PATH, hyper: Hyper = HYPER, max_iter: int = 200, tol: float = 1e-5
 ) -> Mode:
-    """Mode for the last spike of ``path`` (values of v0, decreasing); x standardised, y centred.
+    """The mode for the last spike of ``path``, which holds decreasing v0; x must be standardised and y centred.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def inclusion(beta, sigma, delta, v0, v1, rho):
 
 @compiled
 def sweep(gram, residual, beta, lasso, ridge):
-    """One pass of coordinate descent; ``residual`` is X'(y - X beta). Returns the largest change."""
+    """One pass of coordinate descent, where ``residual`` is X'(y - X beta). Returns the largest change."""
     largest = 0.0
     for j in range(len(beta)):
         c = residual[j] + gram[j, j] * beta[j]
@@ -112,7 +112,7 @@ def sweep(gram, residual, beta, lasso, ridge):
 
 @compiled
 def _em(moments, mode, v0, hyper, max_iter, tol):
-    """Iterate at one v0; return delta and sigma."""
+    """Iterate at one v0 until convergence; return delta and sigma."""
     beta, rho, delta, sigma = mode
     residual = moments.xty - moments.gram @ beta
     for _ in range(max_iter):

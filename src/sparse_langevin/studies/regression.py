@@ -1,11 +1,10 @@
-"""The regression study: one record per (test, replicate), made where missing, so that a stopped study goes on."""
+"""The regression study: one file of records per (test, replicate). Only missing ones are made, so it can be resumed."""
 
 import json
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -23,18 +22,18 @@ Records = dict[Cell, dict[str, Record]]
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of the study to make.
+    """Which part of the study to make.
 
     Parameters
     ----------
     replicates
-        Data sets of each test.
+        The number of data sets of each test.
     paper_replicates
-        How many of them, from the first, the algorithms as printed take part in: their chains are the slow ones.
+        On how many of them, from the first on, the slow algorithms as printed are run.
     tests
-        1, 2 or both.
+        Test 1, test 2 or both.
     only
-        One contender, or all.
+        The name of one contender; None for all of them.
     """
 
     replicates: int = 100
@@ -49,20 +48,20 @@ class Extent:
             raise ValueError(f"a study needs at least one replicate, got {self.replicates}, {self.paper_replicates}")
 
     def contenders(self, replicate: int) -> list[str]:
-        """Who takes part in a replicate."""
+        """The names of the contenders on a replicate."""
         names = LABELS if self.only is None else [self.only]
         return [name for name in names if replicate < self.paper_replicates or not name.startswith(PAPER)]
 
     def cells(self) -> list[Cell]:
-        """All (test, replicate), replicate by replicate, so that a stopped study is balanced."""
+        """All (test, replicate), replicate by replicate, so that a stopped study has equally many of each test."""
         return [(test, replicate) for replicate in range(self.replicates) for test in self.tests]
 
     def command(self) -> str:
-        """The command that makes it."""
-        parts = [f"sparse-langevin reproduce regression --replicates {self.replicates}"]
-        parts += [f"--paper-replicates {self.paper_replicates}"]
-        parts += [f"--test {self.tests[0]}"] if len(self.tests) == 1 else []
-        return " ".join(parts + ([f"--only {self.only}"] if self.only else []))
+        """The command that makes this part of the study."""
+        test = f" --test {self.tests[0]}" if len(self.tests) == 1 else ""
+        only = f" --only {self.only}" if self.only else ""
+        sizes = f"--replicates {self.replicates} --paper-replicates {self.paper_replicates}"
+        return f"sparse-langevin reproduce regression {sizes}{test}{only}"
 
 
 def run(
@@ -73,23 +72,22 @@ def run(
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Records:
-    """Make the records that are missing, and return all there are.
+    """Make the records that are missing, and return all records.
 
     Parameters
     ----------
     extent, lengths
-        How many replicates, and how long the chains. A folder made with other lengths is an error.
+        The number of replicates and the lengths of the chains. A folder made with other lengths is refused.
     folder
-        Where records are kept.
+        The folder of the records.
     workers
-        Processes; by default one per core. 0 works in this process.
+        The number of processes, by default one per core; 0 to work in this process.
     progress
-        Called with (replicates done, replicates in all), counted over both tests.
+        Called with the number of finished replicates and their total, counted over both tests.
     """
     _claim(folder, lengths)
     cells = extent.cells()
-    missing = {cell: names for cell in cells if (names := _missing(extent, folder, cell))}
-    jobs = [(cell, names, folder, lengths) for cell, names in missing.items()]
+    jobs = [(cell, names, folder, lengths) for cell in cells if (names := _missing(extent, folder, cell))]
     there = len(cells) - len(jobs)
     progress(there, len(cells))
     with closing(each(_make, jobs, workers)) as made:
@@ -99,7 +97,7 @@ def run(
 
 
 def load(extent: Extent, folder: Path) -> Records:
-    """All records within ``extent``, also of contenders that an earlier run has made."""
+    """All records within ``extent``, including those of contenders that an earlier call has made."""
     everyone = replace(extent, only=None)
     records = {}
     for cell in extent.cells():
@@ -110,10 +108,10 @@ def load(extent: Extent, folder: Path) -> Records:
 
 
 def _make(cell: Cell, names: list[str], folder: Path, lengths: Lengths) -> None:
-    """Fit the missing contenders of one replicate and add them to its record."""
+    """Fit the missing contenders of one replicate and add them to its file."""
     test, replicate = cell
     study = regression_data.make(test, replicate)
-    torch.set_num_threads(1)  # the models are tiny: threads would only wait for each other
+    torch.set_num_threads(1)  # the models are tiny, and threads would only wait for each other
     with threadpool_limits(1):
         made = {name: fit_record(name, study, replicate, lengths) for name in names}
     found = _read(folder, cell) | made
@@ -133,7 +131,7 @@ def _read(folder: Path, cell: Cell) -> dict[str, Record]:
     try:
         found: dict[str, Record] = json.loads(path.read_bytes())["contenders"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a record of this study ({error}): delete it, and it is made again") from error
+        raise ValueError(f"{path} is not a record of this study ({error}): delete it to have it made again") from error
     return found
 
 
@@ -142,11 +140,10 @@ def _path(folder: Path, cell: Cell) -> Path:
 
 
 def _claim(folder: Path, lengths: Lengths) -> None:
-    """Enter the lengths of the chains into a new folder, or insist that the folder has the same ones."""
+    """Enter the lengths of the chains into a new folder, or raise an error if the folder has others."""
     path, wanted = folder / SETTINGS, asdict(lengths)
     if path.exists():
-        there: dict[str, Any] = json.loads(path.read_bytes())
-        require_same(f"the study in {folder}", there, wanted)
+        require_same(f"the study in {folder}", json.loads(path.read_bytes()), wanted)
     (folder / RECORDS).mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_atomically(path, json.dumps(wanted, indent=1).encode())

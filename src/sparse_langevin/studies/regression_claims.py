@@ -1,11 +1,11 @@
-"""What the paper says of its regression tests, each sentence beside the number that decides it.
+"""The paper's claims about its regression tests, each with the number that decides it.
 
-Every claim is judged twice, for the algorithms as printed and for the library's regressor; the one about curves only
-for the former, as the regressor draws none.
+Every claim is judged twice, for the algorithms as printed and for the library's regressor. The claim about learning
+curves is judged for the former only, because the regressor keeps no curves.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,14 +21,14 @@ Found = dict[str, dict[int, Record]]
 Measure = Callable[[Found], tuple[str, bool | None]]
 
 UNDECIDED: Verdict = "not decided"
-FEWEST = 5  # replicates below which nothing is decided
-SIMILAR = 0.05  # errors whose mean difference is at most this share are similar
+FEWEST = 5  # with fewer replicates nothing is decided
+SIMILAR = 0.05  # errors are similar if their mean difference is at most this share of the error
 OBVIOUS = 0.05  # a method is obviously better if its error is lower by this share, and by two standard errors
-SAME_SPREAD = 1.25  # posterior deviations within this factor are similar
-RIGHT_SPREAD = 1.5  # a posterior deviation within this factor of the oracle's standard error is right
-DIFFERENT_SCALE = 2.0  # deviations that differ by this factor have different scales
-NEAR = 0.1  # posterior means within this share of the truth, on average, lie on it
-LEVEL, DOUBT = 0.95, 0.01  # coverage is refuted where correct intervals would miss as often with probability < DOUBT
+SAME_SPREAD = 1.25  # posterior deviations are similar if they agree within this factor
+RIGHT_SPREAD = 1.5  # a posterior deviation is right if it is within this factor of the oracle's standard error
+DIFFERENT_SCALE = 2.0  # deviations have different scales if they differ by this factor
+NEAR = 0.1  # posterior means lie on the truth if they are within this share of it, on average
+LEVEL, DOUBT = 0.95, 0.01  # coverage is too low if correct intervals would miss as often with probability < DOUBT
 REACHED = 1.1  # a curve has converged once it is below this factor times the worse of the two final errors
 
 
@@ -43,13 +43,9 @@ class Claim:
     measured: str
     verdict: Verdict
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def verdicts(records: Records) -> list[Claim]:
-    """All claims, in the paper's order; those with too few replicates are not decided."""
+    """All claims in the paper's order. Those with too few replicates are not decided."""
     claims = []
     for test, quote, criterion, measure in CLAIMS:
         for prefix, version in ((PAPER, "as printed"), ("", "library")):
@@ -58,7 +54,9 @@ def verdicts(records: Records) -> list[Claim]:
             found = {name: of(records, test, prefix + name) for name in ("psgld-sa", "sgld-sa", "psgld")}
             found["oracle"] = of(records, test, "oracle")
             fewest = min(map(len, found.values()))
-            measured, verdict = _decide(measure, found) if fewest >= FEWEST else (_FEW.format(fewest), UNDECIDED)
+            measured, verdict = f"{fewest} replicates, {FEWEST} are needed", UNDECIDED
+            if fewest >= FEWEST:
+                measured, verdict = _decide(measure, found)
             claims.append(Claim(test, quote, version, criterion, measured, verdict))
     return claims
 
@@ -69,7 +67,7 @@ def _decide(measure: Measure, found: Found) -> tuple[str, Verdict]:
 
 
 def means_lie_on_truth(found: Found) -> tuple[str, bool | None]:
-    """Posterior means of both effects, averaged over replicates."""
+    """Compare posterior means of both effects, averaged over replicates, with the truth."""
     texts, near = [], []
     for name in ("sgld-sa", "psgld-sa"):
         means = [mean_and_error(_values(found[name], i, "mean")) for i in _INDEX]
@@ -82,32 +80,32 @@ def means_lie_on_truth(found: Found) -> tuple[str, bool | None]:
 
 
 def errors_are_similar(found: Found) -> tuple[str, bool | None]:
-    """Mean test errors of SGLD-SA and PSGLD-SA."""
+    """Compare the mean test errors of SGLD-SA and PSGLD-SA."""
     text, difference, level, error = _difference(found, "sgld-sa")
     return text, _within(difference, SIMILAR * level, error)
 
 
 def spreads_are_similar(found: Found) -> tuple[str, bool | None]:
-    """Posterior deviation under SGLD-SA over that under PSGLD-SA."""
+    """Compare the posterior deviations of SGLD-SA and PSGLD-SA."""
     ratios = _spread_ratios(found["sgld-sa"], found["psgld-sa"])
     true = all(1 / SAME_SPREAD <= ratio <= SAME_SPREAD for ratio in ratios)
     return f"median ratio of the deviations of beta_1, beta_2, SGLD-SA over PSGLD-SA: {_pair(ratios)}", true
 
 
 def both_quantify(found: Found) -> tuple[str, bool | None]:
-    """Coverage and width of the intervals of SGLD-SA and PSGLD-SA."""
+    """Judge the coverage and the width of the intervals of SGLD-SA and PSGLD-SA."""
     results = [_calibration(found, name) for name in ("sgld-sa", "psgld-sa")]
     return "; ".join(text for text, _ in results), all(right for _, right in results)
 
 
 def vanilla_does_not(found: Found) -> tuple[str, bool | None]:
-    """Coverage and width of the intervals of PSGLD."""
+    """Judge the coverage and the width of the intervals of PSGLD."""
     text, right = _calibration(found, "psgld")
     return text, not right
 
 
 def converges_faster(found: Found) -> tuple[str, bool | None]:
-    """Steps until the curves of PSGLD-SA and SGLD-SA come down."""
+    """Compare the numbers of steps that PSGLD-SA and SGLD-SA take to converge."""
     texts, faster = [], []
     for error in ("mse", "mae"):
         counts = np.array(
@@ -123,7 +121,7 @@ def converges_faster(found: Found) -> tuple[str, bool | None]:
 
 
 def scales_differ(found: Found) -> tuple[str, bool | None]:
-    """Posterior deviation of beta_1 over that of beta_2 under PSGLD-SA."""
+    """Compare the posterior deviations of beta_1 and beta_2 under PSGLD-SA."""
     first, second = (_values(found["psgld-sa"], i, "sd") for i in _INDEX)
     exact = np.median(_values(found["oracle"], 0, "sd") / _values(found["oracle"], 1, "sd"))
     ratio = float(np.median(first / second))
@@ -132,16 +130,15 @@ def scales_differ(found: Found) -> tuple[str, bool | None]:
 
 
 def beats_vanilla(found: Found) -> tuple[str, bool | None]:
-    """Mean test error of PSGLD-SA beside PSGLD."""
+    """Compare the mean test errors of PSGLD-SA and PSGLD."""
     return _beats(found, "psgld")
 
 
 def beats_unpreconditioned(found: Found) -> tuple[str, bool | None]:
-    """Mean test error of PSGLD-SA beside SGLD-SA."""
+    """Compare the mean test errors of PSGLD-SA and SGLD-SA."""
     return _beats(found, "sgld-sa")
 
 
-_FEW = f"{{}} replicates, {FEWEST} are needed"
 _INDEX = range(len(EFFECTS))
 _CHANCE = "not decided if farther, but within two standard errors"
 _WITHIN = f"each, on average over data sets, within {NEAR:.0%} of the truth; {_CHANCE}"
@@ -195,7 +192,7 @@ def _values(records: dict[int, Record], effect: int, name: str) -> np.ndarray:
 
 
 def _within(difference: float, limit: float, error: float) -> bool | None:
-    """Whether a difference is small; None if it is not, but might be chance: few data must not confirm anything."""
+    """Whether a difference is small; None if it is not, but could be chance."""
     if abs(difference) <= limit:
         return True
     return None if abs(difference) <= 2 * error else False
@@ -211,7 +208,7 @@ def _spread_ratios(first: dict[int, Record], second: dict[int, Record]) -> list[
 
 
 def _calibration(found: Found, name: str) -> tuple[str, bool]:
-    """Whether intervals hold the truth often enough and are neither far too wide nor far too narrow."""
+    """Whether the intervals hold the truth often enough, and are neither far too wide nor far too narrow."""
     size = len(found[name])
     covered = [int(_values(found[name], i, "covers").sum()) for i in _INDEX]
     ratios = _spread_ratios(found[name], found["oracle"])
@@ -225,7 +222,7 @@ def _calibration(found: Found, name: str) -> tuple[str, bool]:
 
 
 def _difference(found: Found, other: str) -> tuple[str, float, float, float]:
-    """Test MSE of PSGLD-SA minus another's on the same data: text, difference, the other's level, standard error."""
+    """Compare the test MSE of PSGLD-SA and another method: text, difference, the other's MSE, standard error."""
     pairs = paired(found["psgld-sa"], found[other])
     difference, error = mean_and_error(a["mse"] - b["mse"] for a, b in pairs)
     first, level = (float(np.mean([pair[i]["mse"] for pair in pairs])) for i in (0, 1))
@@ -242,9 +239,8 @@ def _beats(found: Found, other: str) -> tuple[str, bool | None]:
 
 
 def _steps_to_reach(first: Record, second: Record, curve: str) -> tuple[float, float]:
-    """Steps at which two curves first lie below a common threshold."""
-    threshold = REACHED * max(record["history"][curve][-1] for record in (first, second))
-
-    histories = [record["history"] for record in (first, second)]
-    below = [int(np.argmax(np.array(history[curve]) <= threshold)) for history in histories]
-    return histories[0]["step"][below[0]], histories[1]["step"][below[1]]
+    """The steps at which two curves first lie below a common threshold."""
+    histories = first["history"], second["history"]
+    threshold = REACHED * max(history[curve][-1] for history in histories)
+    one, other = (history["step"][int(np.argmax(np.array(history[curve]) <= threshold))] for history in histories)
+    return one, other

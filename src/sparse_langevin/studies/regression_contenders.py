@@ -1,4 +1,4 @@
-"""Who takes part in the regression study, and what is recorded of each fit."""
+"""The contenders of the regression study, and the record of each fit."""
 
 import time
 import warnings
@@ -21,28 +21,28 @@ from sparse_langevin.studies.regression_data import EFFECTS, Study
 Array = NDArray[np.float64]
 Record = dict[str, Any]
 
-PAPER = "paper-"  # prefix of the algorithms as printed
+PAPER = "paper-"  # the prefix of the algorithms as printed
 LABELS = (
     {name: f"{name.upper()}, library" for name in reversed(METHODS)}
     | {PAPER + name: f"{name.upper()}, as printed" for name in reversed(METHODS)}
     | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression", "oracle": "oracle"}
 )
-DRAWS = 400  # draws of each effect that are kept for pictures
+DRAWS = 400  # about how many draws of each effect are kept for the figures
 EFFECT = slice(0, len(EFFECTS))
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths of the chains; they belong to a folder of records."""
+    """Lengths of the chains. They are the same for all records in a folder."""
 
     burn_in: int = 2000
-    """Burn-in of the library's regressor."""
+    """The number of burn-in steps of the library's regressor."""
     max_steps: int = 20_000
-    """Steps of the regressor after burn-in, at most."""
+    """The largest number of the regressor's steps after burn-in."""
     paper_steps: int = 15_000
-    """Steps of the algorithms as printed."""
+    """The number of steps of the algorithms as printed."""
     paper_burn_in: int = 5000
-    """How many of these are left out of averages."""
+    """How many of these are burn-in."""
 
 
 class Fit(NamedTuple):
@@ -53,7 +53,7 @@ class Fit(NamedTuple):
     inclusion: Array | None = None
     chosen: NDArray[np.bool_] | None = None
     interval: Array | None = None
-    """(mean, deviation, lower, upper) of the effects, one column each"""
+    """(mean, deviation, lower, upper) of the effects, one column for each."""
     draws: Array | None = None
     rhat: float | None = None
     ess: float | None = None
@@ -61,10 +61,10 @@ class Fit(NamedTuple):
 
 
 def fit_record(name: str, study: Study, seed: int, lengths: Lengths) -> Record:
-    """Fit one contender; say how well it predicts, what it chose, and what it thinks of the two effects."""
+    """Fit one contender, and record its test errors, the predictors it chose and its intervals for the two effects."""
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # convergence is recorded
+        warnings.simplefilter("ignore")  # the record says whether the chains have converged
         fit = _fit(name, study, seed, lengths)
     seconds = time.perf_counter() - start
     error = study.x_test @ fit.coef + fit.intercept - study.y_test
@@ -82,7 +82,7 @@ def fit_record(name: str, study: Study, seed: int, lengths: Lengths) -> Record:
         "rhat": fit.rhat,
         "ess": fit.ess,
         "coef": np.round(fit.coef, 5).tolist(),
-        "draws": None if fit.draws is None else np.round(_thinned(fit.draws), 5).T.tolist(),
+        "draws": None if fit.draws is None else np.round(fit.draws[:: max(1, len(fit.draws) // DRAWS)], 5).T.tolist(),
         "history": fit.history,
     }
 
@@ -140,7 +140,7 @@ def _paper(method: str, study: Study, seed: int, lengths: Lengths) -> Fit:
 
 
 def _emvs(study: Study) -> Fit:
-    """EM on standardised data."""
+    """Run EM on standardised data."""
     scaler, z = _standardised(study)
     centre, spread = study.y.mean(), study.y.std()
     mode = emvs(z, (study.y - centre) / spread)
@@ -149,7 +149,7 @@ def _emvs(study: Study) -> Fit:
 
 
 def _lasso(study: Study) -> Fit:
-    """The lasso on standardised predictors, its penalty by five-fold cross-validation."""
+    """Fit the lasso on standardised predictors; its penalty comes from five-fold cross-validation."""
     scaler, z = _standardised(study)
     model = LassoCV(cv=5, max_iter=10_000).fit(z, study.y)
     coef = model.coef_ / scaler.scale_
@@ -157,7 +157,7 @@ def _lasso(study: Study) -> Fit:
 
 
 def _ard(study: Study) -> Fit:
-    """Automatic relevance determination; a pruned predictor has a coefficient of exactly zero."""
+    """Fit by automatic relevance determination; the coefficient of a pruned predictor is exactly zero."""
     scaler, z = _standardised(study)
     model = ARDRegression().fit(z, study.y)
     coef = model.coef_ / scaler.scale_
@@ -169,7 +169,7 @@ def _ard(study: Study) -> Fit:
 
 
 def _oracle(study: Study) -> Fit:
-    """Least squares with the intercept and the predictors that matter, as if somebody had told which."""
+    """Fit an intercept and the predictors that matter by least squares, as if they were known."""
     real = np.flatnonzero(study.beta)
     design = np.column_stack([np.ones(len(study.y)), study.x[:, real]])
     inverse = np.linalg.inv(design.T @ design)
@@ -192,7 +192,3 @@ def _standardised(study: Study) -> tuple[StandardScaler, Array]:
 def _effect(truth: float, bounds: Array) -> Record:
     mean, deviation, low, high = (float(value) for value in bounds)
     return {"mean": mean, "sd": deviation, "low": low, "high": high, "covers": low <= truth <= high}
-
-
-def _thinned(draws: Array) -> Array:
-    return draws[:: max(1, len(draws) // DRAWS)]

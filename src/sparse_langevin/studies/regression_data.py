@@ -1,4 +1,4 @@
-r"""Data of the small n, large p regression: pure functions of (test, replicate).
+r"""Data of the small n, large p regression, as a pure function of (test, replicate).
 
     y = X beta + N(0, 3 I),   beta = (3, 1, 0, ..., 0),   rows of X ~ N(0, Sigma),   Sigma_ij = 0.6^|i-j|
 
@@ -22,7 +22,7 @@ TESTS = (1, 2)
 
 
 class Study(NamedTuple):
-    """One simulated data set, and the coefficients that made it."""
+    """A simulated data set, and the coefficients that it was made with."""
 
     x: Array
     y: Array
@@ -32,9 +32,9 @@ class Study(NamedTuple):
 
 
 def make(test: int, replicate: int) -> Study:
-    """Simulate replicate ``replicate`` of test 1 or 2."""
+    """Simulate a replicate of test 1 or 2."""
     if test not in TESTS or replicate < 0:
-        raise ValueError(f"there are tests 1 and 2 with replicates from 0, got test {test}, replicate {replicate}")
+        raise ValueError(f"there are tests 1 and 2, with replicates from 0 on; got test {test}, replicate {replicate}")
     rng = np.random.default_rng([test, replicate])
     beta = np.zeros(PREDICTORS)
     beta[: len(EFFECTS)] = EFFECTS
@@ -50,6 +50,6 @@ def _rows(rng: np.random.Generator, test: int, beta: Array, size: int) -> tuple[
 
 @cache
 def _root() -> Array:
-    """Cholesky factor of Sigma."""
+    """The Cholesky factor of Sigma."""
     index = np.arange(PREDICTORS)
     return np.linalg.cholesky(CORRELATION ** np.abs(np.subtract.outer(index, index)).astype(float)).astype(float)

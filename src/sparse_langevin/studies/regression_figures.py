@@ -1,4 +1,4 @@
-"""Figures of the regression study, as in the paper: means against truth, densities, error histories; one replicate."""
+"""Figures of one replicate of the regression study, as in the paper: means and truth, densities, error histories."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 Found = dict[str, Record]
 
 COLOURS = {"psgld-sa": "#00796b", "sgld-sa": "#e67e22", "psgld": "#5c6bc0", "sgld": "#9e9e9e"}
-DASHED = "sgld"  # in the library equal to psgld, which would be hidden below it
+DASHED = "sgld"  # in the library it equals psgld, which a full line would hide
 VERSIONS = {PAPER: "as printed", "": "library"}
 
 
 def figures(test: int, found: Found) -> dict[str, tuple["Figure", str]]:
-    """Figures of one replicate's records by file name, each with a caption."""
+    """Figures and captions for the records of one replicate, by file name."""
     made: dict[str, tuple[Figure, str]] = {}
     if versions := [p for p in VERSIONS if all(p + name in found for name in COLOURS)]:
         made[f"test{test}-means"] = (
@@ -41,7 +41,7 @@ def figures(test: int, found: Found) -> dict[str, tuple["Figure", str]]:
 
 
 def means_figure(test: int, found: Found, versions: list[str]) -> "Figure":
-    """A panel per algorithm: coefficient against its number."""
+    """All coefficients, with one panel per algorithm."""
     figure, axes = _panels(len(versions), len(COLOURS), sharey="row")
     truth = make(test, 0).beta
     index = np.arange(1, len(truth) + 1)
@@ -57,7 +57,7 @@ def means_figure(test: int, found: Found, versions: list[str]) -> "Figure":
 
 
 def densities_figure(test: int, found: Found, versions: list[str]) -> "Figure":
-    """A panel per effect: densities under the four algorithms."""
+    """Posterior densities under the four algorithms, with one panel per effect."""
     figure, axes = _panels(len(versions), len(EFFECTS))
     for row, version in zip(axes, versions, strict=True):
         for i, axis in enumerate(row):
@@ -74,7 +74,7 @@ def densities_figure(test: int, found: Found, versions: list[str]) -> "Figure":
 
 
 def histories_figure(test: int, found: Found) -> "Figure":
-    """Test MSE and MAE against steps."""
+    """Test MSE and MAE against the number of steps."""
     figure, axes = _panels(1, 2)
     for axis, error in zip(axes[0], ("mse", "mae"), strict=True):
         for name, colour in COLOURS.items():
@@ -98,7 +98,7 @@ def _panels(rows: int, columns: int, **options: Any) -> tuple["Figure", Any]:
 
 
 def _draw_density(axis: Any, draws: np.ndarray, style: dict[str, str]) -> None:
-    """A kernel estimate; draws without spread have no density, and are left out."""
+    """Draw a kernel density estimate; draws without spread have no density and are left out."""
     if draws.std() < 1e-6:
         return
     margin = draws.std()

@@ -1,13 +1,14 @@
-r"""The four algorithms on the regression tests as the paper prints them, through the general samplers.
+r"""The four algorithms on the regression tests as the paper prints them, run by the general samplers.
 
-Predictors as they are (not standardised), no intercept, all observations in every step, the start at zero, and
+The predictors are not standardised, there is no intercept, every step uses all observations, chains start at zero, and
 
     v0 = 0.1, v1 = 10 (100 for PSGLD-SA), delta = 0.5, a = 1, b = p, lambda = nu = 1, alpha = 0.999,
     eps_k = 0.05 k^(-1/3),   omega_k = 100 (k + 100)^(-0.7).
 
 The paper's misprints are corrected: it exchanges the values of v0 and v1, omega_k is capped at 0.1, and delta follows
-its posterior mean (its mode runs to zero). Without preconditioner eps_k acts on the gradient averaged over the data,
-as it is unstable on the sum; with one, the scale of the gradient cancels. The paper gives no prior for PSGLD: N(0, 1).
+its posterior mean (its mode runs to zero). Without a preconditioner eps_k multiplies the gradient averaged over the
+data, because it is unstable on the sum; with one, the scale of the gradient cancels. The paper gives no prior for PSGLD
+and SGLD; here it is N(0, 1).
 """
 
 import warnings
@@ -41,14 +42,13 @@ ALGORITHMS: dict[str, Callable[..., Sampler]] = {
     "psgld": partial(psgld, preconditioner=RMSprop(alpha=ALPHA)),
     "sgld": sgld,
 }
-CHECKPOINTS = 60  # steps at which the test errors are evaluated, on a logarithmic scale
-WATCHED = 8  # every eighth observation's prediction is watched for convergence
-THIN = 10
+CHECKPOINTS = 60  # the number of steps, on a logarithmic scale, at which the test errors are evaluated
+WATCHED, THIN = 8, 10  # convergence is judged on every eighth observation's prediction, at every tenth step
 
 
 @dataclass(frozen=True)
 class Chain:
-    """All states of one chain, (steps, p), with their step sizes, and the mean of rho after burn-in."""
+    """All states of one chain, of shape (steps, p), their step sizes, and the mean of rho after burn-in."""
 
     beta: Array
     step_size: Array
@@ -62,16 +62,16 @@ class Chain:
 
     @property
     def weights(self) -> Array:
-        """Step sizes after burn-in, which weigh the draws, as steps shrink."""
+        """The step sizes after burn-in, which are the weights of the draws."""
         return self.step_size[self.burn_in :]
 
     def diagnose(self, study: Study) -> tuple[float, float]:
-        """Worst R-hat (of the chain's two halves) and effective sample size of some predictions."""
+        """Largest R-hat of the chain's two halves, and smallest effective sample size, over some predictions."""
         seen = (self.draws[::THIN] @ study.x[::WATCHED].T)[None]
         return float(diagnostics.rhat(seen).max()), float(diagnostics.ess(seen).min())
 
     def history(self, study: Study) -> dict[str, list[float]]:
-        """Test errors at some steps: of the sample there, and of the mean over the latter half of the steps so far."""
+        """Test errors at some steps, of the sample and of the mean over the latter half of the steps so far."""
         steps = np.unique(np.geomspace(1, len(self.beta), CHECKPOINTS).astype(int))
         total = np.cumsum(self.beta * self.step_size[:, None], axis=0)
         size = np.cumsum(self.step_size)
@@ -105,13 +105,13 @@ def sampler(method: str, predictors: int, observations: int, seed: int) -> Sampl
 
 
 def run(method: str, study: Study, steps: int, burn_in: int, seed: int) -> Chain:
-    """Run one chain over the whole data."""
+    """Run one chain; every step uses all the data."""
     n, p = study.x.shape
     chain = sampler(method, p, n, seed)
     x, y = torch.as_tensor(study.x), torch.as_tensor(study.y)[:, None]
     beta, step_size, rho = np.empty((steps, p)), np.empty(steps), np.zeros(p)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they warn of is what the study measures
+        warnings.simplefilter("ignore")  # the study measures what the warnings are about
         for k in range(steps):
             step_size[k] = chain.step(x, y).step_size
             beta[k] = chain.flat.vector.numpy()

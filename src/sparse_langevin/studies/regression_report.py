@@ -1,4 +1,4 @@
-"""Table, claims, figures and page of the regression study, made of its records."""
+"""The table, the claims, the figures and the page of the regression study, made from its records."""
 
 import json
 from dataclasses import asdict
@@ -32,7 +32,7 @@ MOODS: dict[Verdict, Mood] = {"holds": "good", "does not hold": "bad", "not deci
 def write_report(
     records: Records, extent: Extent, lengths: Lengths, folder: Path
 ) -> tuple[list[Row], list[Claim], Path]:
-    """Write ``table.json``, the figures and ``report.html``; return rows, claims and the page."""
+    """Write ``table.json``, the figures and ``report.html``; return the rows, the claims and the path of the page."""
     rows, claims = make_table(records), verdicts(records)
     table = {
         "command": extent.command(),
@@ -40,7 +40,7 @@ def write_report(
         "seeds": "data: numpy default_rng([test, replicate]); chains: replicate",
         "settings": asdict(lengths),
         "rows": rows,
-        "claims": [claim.as_json() for claim in claims],
+        "claims": [asdict(claim) for claim in claims],
     }
     write_atomically(folder / "table.json", (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
     pictures: dict[int, list[Picture]] = {}
@@ -55,7 +55,7 @@ def write_report(
 
 
 def selection_cells(row: Row) -> list[str]:
-    """What a contender selects and what its intervals cover, in the order of `SELECTION`."""
+    """The cells of a contender in the table with the columns `SELECTION`."""
     size = row["replicates"]
     counts = [row["good"], row["covered_beta_1"], row["covered_beta_2"]]
     good, first, second = (number(None) if count is None else f"{count}/{size}" for count in counts)
@@ -64,7 +64,7 @@ def selection_cells(row: Row) -> list[str]:
 
 
 def prediction_cells(row: Row) -> list[str]:
-    """How well a contender predicts, in the order of `PREDICTION`."""
+    """The cells of a contender in the table with the columns `PREDICTION`."""
     names = ["mse", "mse_over_oracle", *(f"mse_minus_{rival}" for rival in RIVALS)]
     return [LABELS[row["contender"]], *(with_error(row[name], row[f"{name}_se"]) for name in names)]
 
@@ -72,8 +72,8 @@ def prediction_cells(row: Row) -> list[str]:
 def _page(
     rows: list[Row], claims: list[Claim], pictures: dict[int, list[Picture]], extent: Extent, lengths: Lengths
 ) -> str:
-    verdicts = [claim.verdict for claim in claims]
-    counts = ", ".join(f"{v}: {verdicts.count(v)}" for v in MOODS if v in verdicts)
+    given = [claim.verdict for claim in claims]
+    counts = ", ".join(f"{verdict}: {given.count(verdict)}" for verdict in MOODS if verdict in given)
     sections = [Section("Claims of the paper", _CLAIMS_TEXT, [_claims_table(claims)]), _settings(extent, lengths)]
     for test in sorted({row["test"] for row in rows}, reverse=True):
         mine = [row for row in rows if row["test"] == test]
@@ -84,11 +84,11 @@ def _page(
         sections.insert(0, Section(f"Test {test}", [_TEST_TEXT[test]], tables, pictures.get(test, ())))
     return render(
         "Small n, large p regression",
-        "Two of 200 correlated predictors matter, 100 observations: which are found, how well they are known, and how "
-        f"well new responses are predicted. Verdicts on the paper's claims: {counts}.",
+        "Two of 200 correlated predictors matter, and there are 100 observations. Which predictors are found, how well "
+        f"are their effects known, and how well are new responses predicted? Verdicts on the paper's claims: {counts}.",
         sections,
-        f"{extent.command()}, sparse-langevin {version('sparse-langevin')}. Data: NumPy's default_rng([test, "
-        "replicate]); chains are seeded with the replicate.",
+        f"{extent.command()}, sparse-langevin {version('sparse-langevin')}. The data come from NumPy's "
+        "default_rng([test, replicate]); the seed of the chains is the replicate.",
     )
 
 
@@ -102,40 +102,41 @@ def _claims_table(claims: list[Claim]) -> Table:
 
 def _settings(extent: Extent, lengths: Lengths) -> Section:
     paragraphs = (
-        f"{extent.replicates} data sets of each test; the algorithms as printed take part in the first "
-        f"{min(extent.replicates, extent.paper_replicates)}. 1000 new observations of each data set give the test "
-        "errors.",
-        "Library: SparseBayesRegressor with its defaults, which standardises the predictors and derives the spike and "
-        f"the slab from the size of the data; four chains, {lengths.burn_in} steps of burn-in, at most "
-        f"{lengths.max_steps} after it. Under a Gaussian prior its preconditioner is the same for all standardised "
-        "predictors, so that PSGLD and SGLD coincide.",
-        "As printed: the general samplers sgld, psgld, sgld_sa and psgld_sa on the predictors as they are, one chain "
-        f"of {lengths.paper_steps} steps, {lengths.paper_burn_in} of them burn-in. v0 = 0.1 and v1 = 10 (100 for "
-        "PSGLD-SA; the paper exchanges the two), delta = 0.5, a = 1, b = p, lambda = nu = 1, "
-        f"alpha = {regression_paper.ALPHA}. Step sizes {regression_paper.STEP} k^(-1/3): on the gradient averaged over "
-        "the data without preconditioner, as they are unstable on the sum, and on the sum with one, where its scale "
-        f"cancels. omega_k = 100 (k + 100)^(-0.7), capped at {regression_paper.OMEGA.cap}; delta follows its posterior "
-        "mean. PSGLD and SGLD have a standard normal prior, as the paper names none. R-hat is that of the two halves.",
-        f"EMVS: EM for the same model, v0 from {emvs.PATH[0]:g} to {emvs.PATH[-1]:g}, v1 = {emvs.HYPER.v1}. LassoCV "
-        "and ARDRegression are scikit-learn's, on standardised predictors. The oracle is least squares on the two "
-        "predictors that matter.",
+        f"There are {extent.replicates} data sets of each test; the algorithms as printed are run on the first "
+        f"{min(extent.replicates, extent.paper_replicates)}. Test errors are those on 1000 new observations of each "
+        "data set.",
+        "Library: SparseBayesRegressor with its defaults. It standardises the predictors and derives the spike and the "
+        f"slab from the size of the data. Four chains take {lengths.burn_in} steps of burn-in and at most "
+        f"{lengths.max_steps} after it. Under a Gaussian prior the preconditioner is the same for all standardised "
+        "predictors, so PSGLD and SGLD coincide.",
+        "As printed: the general samplers sgld, psgld, sgld_sa and psgld_sa on predictors that are not standardised, "
+        f"one chain of {lengths.paper_steps} steps, {lengths.paper_burn_in} of them burn-in. v0 = 0.1 and v1 = 10 "
+        "(100 for PSGLD-SA; the paper exchanges v0 and v1), delta = 0.5, a = 1, b = p, lambda = nu = 1, alpha = "
+        f"{regression_paper.ALPHA}. The step sizes are {regression_paper.STEP} k^(-1/3). Without a preconditioner "
+        "they multiply the gradient averaged over the data, because they are unstable on the sum; with one, its scale "
+        f"cancels. omega_k = 100 (k + 100)^(-0.7), capped at {regression_paper.OMEGA.cap}; delta follows its "
+        "posterior mean. PSGLD and SGLD have a standard normal prior, as the paper gives none. R-hat compares the two "
+        "halves of the chain.",
+        f"EMVS: EM for the same model, with v0 from {emvs.PATH[0]:g} to {emvs.PATH[-1]:g} and v1 = {emvs.HYPER.v1}. "
+        "LassoCV and ARDRegression are scikit-learn's, on standardised predictors. The oracle is least squares on the "
+        "two predictors that matter.",
     )
     return Section("Settings", paragraphs)
 
 
 _TEST_TEXT = {
     1: "Predictors of equal scale: n = 100, p = 200, β = (3, 1, 0, …), correlation 0.6^|i−j|, noise variance 3.",  # noqa: RUF001
-    2: "As test 1, with the first predictor multiplied by 0.3 before the responses are made.",
+    2: "The same as test 1, but with the first predictor multiplied by 0.3 before the responses are made.",
 }
 _SELECTION_TEXT = (
-    "Good: both true predictors and at most one false. Covers: the 95 % interval holds the true value. Under a "
-    "Gaussian prior (PSGLD, SGLD) nothing is selected."
+    "A good selection has both true predictors and at most one false one. Covers: the 95 % interval holds the true "
+    "value. Under a Gaussian prior (PSGLD, SGLD) nothing is selected."
 )
 _PREDICTION_TEXT = (
-    "Means ± standard errors over data sets. Ratios and differences compare fits of the same data; a negative "
-    "difference says that the row is better."
+    "Means ± standard errors over data sets. Ratios and differences compare fits of the same data; if a difference is "
+    "negative, the contender of that row is better."
 )
 _CLAIMS_TEXT = (
-    "Each statement of the paper's section about these tests, and the numbers that decide it, made of the records.",
-    "The thresholds are this study's, not the paper's; the algorithms as printed run once, on few data sets.",
+    "The paper's statements about these tests, each with the numbers from the records that decide it.",
+    "The thresholds are this study's, not the paper's. The algorithms as printed are run once, on few data sets.",
 )

@@ -1,4 +1,4 @@
-"""What the records of the regression study add up to: one row per test and contender."""
+"""The table of the regression study, with one row per test and contender."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -14,27 +14,27 @@ Row = dict[str, Any]
 Mean = tuple[float | None, float | None]
 
 RIVALS = ("lasso-cv", "ard", "emvs")
-MOST_FALSE = 1  # false predictors that a good selection may have
+MOST_FALSE = 1  # the number of false predictors that a good selection may have
 
 
 def make_table(records: Records) -> list[Row]:
-    """Rows for all tests and contenders that have records, in the order of the contenders."""
+    """The rows of all tests and contenders that have records, in the order of the contenders."""
     tests = sorted({test for test, _ in records})
     return [_row(records, test, name) for test in tests for name in LABELS if of(records, test, name)]
 
 
 def of(records: Records, test: int, name: str) -> dict[int, Record]:
-    """Records of one contender by replicate."""
+    """The records of one contender, by replicate."""
     return {cell[1]: found[name] for cell, found in sorted(records.items()) if cell[0] == test and name in found}
 
 
 def paired(first: dict[int, Record], second: dict[int, Record]) -> list[tuple[Record, Record]]:
-    """Records of two contenders on the same data."""
+    """Pairs of records of two contenders on the same data."""
     return [(record, second[replicate]) for replicate, record in first.items() if replicate in second]
 
 
 def mean_and_error(values: Iterable[float]) -> Mean:
-    """Mean and its standard error, as far as there are enough values."""
+    """The mean and its standard error; each is None if there are too few values."""
     array = np.array(list(values))
     if not len(array):
         return None, None
@@ -42,7 +42,7 @@ def mean_and_error(values: Iterable[float]) -> Mean:
 
 
 def is_good(record: Record) -> bool:
-    """Both true predictors chosen, and at most one false."""
+    """Whether both true predictors were chosen, and at most one false one."""
     return bool(record["chosen_true"] == len(EFFECTS) and record["chosen_false"] <= MOST_FALSE)
 
 
@@ -50,10 +50,9 @@ def _row(records: Records, test: int, name: str) -> Row:
     found = of(records, test, name)
     some = next(iter(found.values()))
     row: Row = {"test": test, "contender": name, "replicates": len(found)}
-    row["good"] = None if some["chosen_true"] is None else sum(map(is_good, found.values()))
-    row["mean_false"] = (
-        None if some["chosen_true"] is None else mean_and_error(r["chosen_false"] for r in found.values())[0]
-    )
+    selects = some["chosen_true"] is not None
+    row["good"] = sum(map(is_good, found.values())) if selects else None
+    row["mean_false"] = mean_and_error(r["chosen_false"] for r in found.values())[0] if selects else None
     for i in range(len(EFFECTS)):
         covered = None if some["effects"] is None else sum(r["effects"][i]["covers"] for r in found.values())
         row[f"covered_beta_{i + 1}"] = covered
@@ -71,7 +70,7 @@ def _row(records: Records, test: int, name: str) -> Row:
 
 
 def _over(found: dict[int, Record], name: str, statistic: Callable[[list[float]], Any]) -> float | None:
-    """A statistic of the replicates; None where a contender has no chains, or one that cannot be judged."""
+    """A statistic over the replicates; None if a contender has no chains, or a chain that cannot be judged."""
     values = [record[name] for record in found.values()]
     if any(value is None or not math.isfinite(value) for value in values):
         return None

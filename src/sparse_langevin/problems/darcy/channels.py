@@ -18,6 +18,7 @@ from sparse_langevin.problems.darcy.grid import Array, Grid
 Facies = NDArray[np.int64]
 
 
+STEEPEST = 1000  # times a channel's wavelength that its bends may reach
 MOST = 10_000  # channels in a field; more are needed only if they are too narrow for the grid
 
 
@@ -60,14 +61,22 @@ class Channels:
     def __post_init__(self) -> None:
         _check_permeability(self.permeability, 2)
         for name in ("width", "wavelength"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"Channels.{name} must be positive, got {getattr(self, name)!r}")
-        if not self.amplitude >= 0 or not 0 <= self.variation < 1:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"Channels.{name} must be a positive number, got {getattr(self, name)!r}")
+        if not math.isfinite(self.orientation):
+            raise ValueError(f"Channels.orientation is an angle in degrees, got {self.orientation!r}")
+        if not 0 <= self.amplitude <= STEEPEST * self.wavelength:
             raise ValueError(
-                f"Channels needs amplitude >= 0 and 0 <= variation < 1, got {self.amplitude!r} and {self.variation!r}"
+                f"Channels.amplitude must lie between 0 and {STEEPEST} wavelengths, got {self.amplitude!r} for a "
+                f"wavelength of {self.wavelength!r}"
             )
+        if not 0 <= self.variation < 1:
+            raise ValueError(f"Channels.variation must lie in [0, 1), got {self.variation!r}")
         if not 0 < self.density < 1:
             raise ValueError(f"Channels.density is a share of the area between 0 and 1, got {self.density!r}")
+        # Each channel covers, of what is not covered yet, about its width as a share of the domain's.
+        if -math.log1p(-self.density) * min(self.grid.lx, self.grid.ly) > MOST * self.width:
+            raise ValueError(self._too_narrow(0.0))
 
     def facies(self, rng: np.random.Generator) -> Facies:
         """Draw 0 for background and 1 for channel, shape (ny, nx)."""
@@ -87,10 +96,13 @@ class Channels:
             slope = amplitude * 2 * math.pi / wavelength * np.cos(phase)
             distance = np.abs(across - offset - amplitude * np.sin(phase)) / np.sqrt(1 + slope**2)
             cover |= distance < width / 2
-        raise ValueError(
-            f"{MOST} channels cover {cover.mean():.2%} of the cells, but density = {self.density:g} was asked for: "
-            f"channels of width {self.width:g} are too narrow for cells of {self.grid.hx:.3g} by {self.grid.hy:.3g}; "
-            "use wider channels, a finer grid or a lower density"
+        raise ValueError(self._too_narrow(cover.mean()))
+
+    def _too_narrow(self, covered: float) -> str:
+        return (
+            f"{MOST} channels cover {covered:.2%} of the cells, but density = {self.density:g} was asked for: channels "
+            f"of width {self.width:g} are too narrow for cells of {self.grid.hx:.3g} by {self.grid.hy:.3g}; use wider "
+            "channels, a finer grid or a lower density"
         )
 
     def sample(self, rng: np.random.Generator) -> tuple[Array, int]:

@@ -183,7 +183,10 @@ def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, A
         else:
             rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([recipe.seed, index])))
             kappa, redraws = fields.sample(rng, test=test) if isinstance(fields, ImageCrops) else fields.sample(rng)
-        solution = known or solver.solve(kappa)
+        try:
+            solution = known or solver.solve(kappa)
+        except ValueError as error:
+            raise ValueError(f"sample {index}: {error}") from error
         yield {
             "kappa": kappa,
             "velocity": solution.velocity,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparse_langevin.problems.darcy.grid import Array, Grid
+from sparse_langevin.runtime.memory import require_memory
 
 MAX_REDRAWS = 10_000
 
@@ -71,6 +72,8 @@ class KLE:
         for name in ("lx", "ly", "variance", "kappa_0"):
             if not 0 < getattr(self, name) < np.inf:
                 raise ValueError(f"{name} must be a positive number, got {getattr(self, name)!r}")
+        size = 32 * (self.grid.nx**2 + self.grid.ny**2) + 16 * self.grid.cells
+        require_memory(size, f"the expansion on {self.grid.nx} by {self.grid.ny} cells", "use fewer cells")
         x_values, x_vectors = _eigenpairs(self.grid.nx, self.grid.hx, self.lx, self.kernel)
         y_values, y_vectors = _eigenpairs(self.grid.ny, self.grid.hy, self.ly, self.kernel)
         values = self.variance * np.outer(y_values, x_values)
@@ -107,7 +110,8 @@ class KLE:
         for redraws in range(MAX_REDRAWS):
             y = self.gaussian(rng.standard_normal(self.terms))
             if self.mode == "lognormal":
-                return self.kappa_0 * np.exp(y), 0
+                with np.errstate(over="ignore"):  # the solver says so
+                    return self.kappa_0 * np.exp(y), 0
             if y.min() > -self.kappa_0:
                 return self.kappa_0 + y, redraws
         raise ValueError(
@@ -118,7 +122,8 @@ class KLE:
 
 def _eigenpairs(n: int, width: float, length: float, kernel: str) -> tuple[Array, Array]:
     """Eigenpairs of a one-dimensional kernel on n centres, largest first, with signs fixed."""
-    distance = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) * (width / length)
+    # Neighbours a thousand lengths apart are independent to the last bit; a tiny length would overflow.
+    distance = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) * min(width / length, 1e3)
     matrix = np.exp(-(distance**2)) if kernel == "squared-exponential" else np.exp(-distance)
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = np.clip(values[::-1], 0.0, None), vectors[:, ::-1]

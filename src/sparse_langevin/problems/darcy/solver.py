@@ -28,10 +28,13 @@ from scipy import sparse
 from sparse_langevin.problems.darcy.errors import mass_residual
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.vtk import write_vti
+from sparse_langevin.runtime.memory import require_memory
 
 Profile = float | ArrayLike | Callable[[Array], ArrayLike]
 SIDES = ("left", "right", "bottom", "top")
 REFINEMENTS = 4
+CELL = 2000  # bytes for each cell, most of them in the factorisation
+LOST = 1e-6  # of the mass that could be lost; up to contrasts of 1e12 it is 1e-12, at 1e15 of order one
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ class Solver:
         top: Condition = PAPER_SIDES["top"],
     ) -> None:
         self.grid = grid if isinstance(grid, Grid) else Grid(*grid)
+        require_memory(CELL * self.grid.cells, f"a grid of {self.grid.nx} by {self.grid.ny} cells", "use fewer cells")
         self.source = _field(source, self.grid, "source")
         conditions = dict(zip(SIDES, (left, right, bottom, top), strict=True))
         self._edges = self.grid.cell_edges()
@@ -134,8 +138,9 @@ class Solver:
         self._matrix, self._assembly = self._symbolic()
         self._factor: qdldl.Solver | None = None
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what comes out is checked
     def solve(self, kappa: ArrayLike) -> Solution:
-        """Solve for one permeability field of shape (ny, nx)."""
+        """Solve for one permeability field of shape (ny, nx); raise if double precision is not enough."""
         field = check_permeability(kappa, self.grid)
         k = field.reshape(-1, 1)
         if len(self._free):
@@ -160,7 +165,21 @@ class Solver:
             velocity, residual, worst = velocity + change, better, float(np.abs(better).max())
         if self._pure_neumann:
             pressure -= pressure.mean()
-        return Solution(self.grid, velocity, pressure, float(mass_residual(self.grid, velocity, self.source)))
+        solution = Solution(self.grid, velocity, pressure, float(mass_residual(self.grid, velocity, self.source)))
+        self._require_solved(field, solution)
+        return solution
+
+    def _require_solved(self, kappa: Array, found: Solution) -> None:
+        """Raise if double precision was not enough: numbers overflowed, or mass was lost."""
+        scale = np.abs(found.velocity).max() / min(self.grid.hx, self.grid.hy) + np.abs(self.source).max()
+        if np.isfinite(found.pressure).all() and found.mass_residual <= LOST * scale:  # false if anything is nan
+            return
+        low, high = float(kappa.min()), float(kappa.max())
+        raise ValueError(
+            f"the flow cannot be solved in double precision: |div u - f| is up to {found.mass_residual:.3g} where the "
+            f"permeability goes from {low:.3g} to {high:.3g}. Use a contrast of at most about 1e12, and units in which "
+            "numbers are not near the largest that a computer has"
+        )
 
     def solve_many(self, kappas: Iterable[ArrayLike]) -> Iterator[Solution]:
         """Solve one field after the other; an error names the field."""
