@@ -16,7 +16,7 @@ seals it at the end; what was claimed with other settings, or is of another kind
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -135,8 +135,10 @@ class Artefact:
         return replace(self, files={name: sha256_of_file(self.folder / name) for name in names})._enter()
 
     def abandon(self) -> None:
-        """Give a folder back that nothing was put into."""
+        """Give a folder back that nothing was put into; it goes, too, if it is empty."""
         (self.folder / MANIFEST).unlink()
+        with suppress(OSError):
+            self.folder.rmdir()
 
     def lost(self) -> list[str]:
         """Names of files that should be there and are not."""

@@ -76,7 +76,7 @@ class Channels:
             raise ValueError(f"Channels.density is a share of the area between 0 and 1, got {self.density!r}")
         # Each channel covers, of what is not covered yet, about its width as a share of the domain's.
         if -math.log1p(-self.density) * min(self.grid.lx, self.grid.ly) > MOST * self.width:
-            raise ValueError(self._too_narrow(0.0))
+            raise ValueError(f"more than {MOST} channels would be needed: {self._too_narrow}")
 
     def facies(self, rng: np.random.Generator) -> Facies:
         """Draw 0 for background and 1 for channel, shape (ny, nx)."""
@@ -96,13 +96,13 @@ class Channels:
             slope = amplitude * 2 * math.pi / wavelength * np.cos(phase)
             distance = np.abs(across - offset - amplitude * np.sin(phase)) / np.sqrt(1 + slope**2)
             cover |= distance < width / 2
-        raise ValueError(self._too_narrow(cover.mean()))
+        raise ValueError(f"{MOST} channels cover {cover.mean():.2%} of the cells: {self._too_narrow}")
 
-    def _too_narrow(self, covered: float) -> str:
+    @property
+    def _too_narrow(self) -> str:
         return (
-            f"{MOST} channels cover {covered:.2%} of the cells, but density = {self.density:g} was asked for: channels "
-            f"of width {self.width:g} are too narrow for cells of {self.grid.hx:.3g} by {self.grid.hy:.3g}; use wider "
-            "channels, a finer grid or a lower density"
+            f"for density = {self.density:g}, channels of width {self.width:g} are too narrow for cells of "
+            f"{self.grid.hx:.3g} by {self.grid.hy:.3g}; use wider channels, a finer grid or a lower density"
         )
 
     def sample(self, rng: np.random.Generator) -> tuple[Array, int]:

@@ -73,10 +73,10 @@ def generate(
         return DarcyData(folder)
     with locked(folder):
         artefact = _known(folder, wanted) or Artefact.claim(folder, DATA_SET, wanted)
-        _require_space(folder, recipe)
         try:
+            _require_space(folder, recipe)
             _make_missing(recipe, folder, workers, executor, progress or (lambda done, total: None))
-        except ValueError:  # no such fields: the folder is free for others
+        except (ValueError, OSError):  # no such fields, or no space: the folder is free for others
             if artefact.files is None and not any(folder.glob("shard-*.h5")):
                 artefact.abandon()
             raise
