@@ -276,7 +276,7 @@ def test_huge_but_finite_gradients_pass():
 def test_model_moved_after_construction():
     sampler = make()
     sampler.model.double()
-    with pytest.raises(RuntimeError, match="moved, cast or its parameters were replaced"):
+    with pytest.raises(RuntimeError, match="moved or cast, or its parameters were replaced"):
         sampler.step(X.double(), Y.double())
 
 
@@ -362,7 +362,7 @@ def test_running_statistics_are_refused_or_frozen():
     sampler.step(X, Y)
     assert (frozen[1].running_mean == 0).all()
     frozen.train()
-    with pytest.raises(ValueError, match="leave them so"):
+    with pytest.raises(ValueError, match="leave them in eval mode"):
         sampler.step(X, Y)
 
 
