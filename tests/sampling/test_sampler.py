@@ -350,7 +350,7 @@ def test_schedules_that_leave_their_range_stop_the_chain_unchanged():
         sampler.step(X, Y)
     assert sampler.steps == 2
     with pytest.raises(ValueError, match="tau is 0"):
-        make(tau=Constant(0.0)).step(X, Y)
+        make(tau=Constant(0.0))
 
 
 def test_running_statistics_are_refused_or_frozen():

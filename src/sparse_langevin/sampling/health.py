@@ -12,11 +12,12 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from sparse_langevin.sampling.mixture import OMEGA
 from sparse_langevin.sampling.priors import Prior
 from sparse_langevin.sampling.schedules import Polynomial, Schedule
 
 CHECK_STEPS = (100, 1000, 10_000)
-OMEGA_CAP = 0.1  # the cap in the code of the authors of SGLD-SA
+OMEGA_CAP = OMEGA[-1]
 NEGLIGIBLE_SPREAD = 1e-3
 
 

@@ -76,11 +76,9 @@ class Reference:
     def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
         """Update every block in place; all sums are copied to the host in one transfer."""
         z = None if math.isinf(scalars.tau) else noise.normal(k)
-        sums = []
         with torch.no_grad():
-            for state in states:
-                sums.append(torch.stack(update(state, scalars, None if z is None else z[state.span])))
-        return [Sums(*row) for row in torch.stack(sums).tolist()]
+            rows = [torch.stack(update(state, scalars, None if z is None else z[state.span])) for state in states]
+        return [Sums(*row) for row in torch.stack(rows).tolist()]
 
 
 class Compiled:

@@ -35,7 +35,7 @@ class NativePrior(NamedTuple):
     gradient: Callable[..., Any]
     """A function (beta, state, numbers) -> the prior's part of the potential's gradient."""
     curvature: Callable[..., Any]
-    """A function (beta, state, numbers) -> its second derivative, for preconditioners with a correction."""
+    """A function (beta, state, numbers) -> the derivative of ``gradient``, for preconditioners with a correction."""
     update: Callable[..., Any] | None = None
     """A function (new beta, state, numbers, omega, 1 - omega) -> (new state, (included, linear, quadratic)), as in
     `Prior.update` but without the division by `Prior.divisors`; None if there are no vectors."""
@@ -104,7 +104,7 @@ class Prior:
         return None
 
     def trouble(self, step: int, included: float) -> str | None:
-        """Return a warning about the running chain, likewise; called after every step."""
+        """Return a warning about the running chain in the same form, or None; called after every step."""
         return None
 
 
