@@ -146,7 +146,7 @@ class PosteriorBank:
                 logger.warning("the sample of chain %s, step %s is left out: %s", *place, error)
 
     def count(self, chain: int) -> int:
-        """Number of samples of one chain."""
+        """Return the number of samples of one chain."""
         return len(kept(self._store, chain))
 
     def rewind(self, chain: int, step: int, expected: int) -> None:

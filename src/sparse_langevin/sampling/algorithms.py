@@ -46,7 +46,7 @@ def sgld(
     prior: Prior = GaussianPrior(),
     **options: Unpack[Options],
 ) -> Sampler:
-    """Stochastic gradient Langevin dynamics under a Gaussian prior (Welling and Teh, 2011).
+    """Stochastic gradient Langevin dynamics with a Gaussian prior (Welling and Teh, 2011).
 
     The step size multiplies the gradient *summed* over the data. Steps are stable below 2 divided by the largest
     curvature of the log posterior, so the step size is of the order of 1/num_data.
@@ -71,7 +71,7 @@ def psgld(
     preconditioner: Metric = RMSprop(),
     **options: Unpack[Options],
 ) -> Sampler:
-    """Preconditioned SGLD under a Gaussian prior (Li et al., 2016).
+    """Preconditioned SGLD with a Gaussian prior (Li et al., 2016).
 
     The step size is, as in RMSprop or Adam, about the distance that a weight moves in one step.
 
@@ -132,7 +132,7 @@ ALGORITHMS: dict[str, Callable[..., Sampler]] = {"sgld": sgld, "psgld": psgld, "
 
 
 def _set_dense_prior(options: Options, prior: Prior) -> None:
-    """Without learned latent variables all parameters share one prior, unless ``dense_prior`` was given."""
+    """Use one prior for all parameters, unless ``dense_prior`` was given; refuse priors with latent variables."""
     if as_prior(prior, "prior").vectors:
         raise TypeError(
             f"sgld and psgld take a prior without latent variables, such as GaussianPrior(), got {prior!r}: use "

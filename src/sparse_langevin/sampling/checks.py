@@ -61,7 +61,7 @@ def require_finite(
         cause = "The batch is finite, so the model overflowed: use a smaller step size, or check the model."
     raise FloatingPointError(
         f"step {step}: {where}{more} is not finite, the loss is {loss:g}. {cause} "
-        f"The sampler is unchanged and stands at step {step - 1}."
+        f"The sampler is unchanged, at step {step - 1}."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a step reports."""
+"""The report of one step."""
 
 from dataclasses import dataclass
 

@@ -53,10 +53,10 @@ class Chain(Protocol):
         """Take one step on a batch."""
 
     def settings(self) -> dict[str, str]:
-        """The settings that determine the run, as text."""
+        """Return the settings that determine the run, as text."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes during the run: tensors under ``tensors``, and values that JSON can hold."""
+        """Return everything that changes during the run: tensors under ``tensors``, and values that JSON can hold."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state returned by `state_dict`."""
@@ -73,7 +73,7 @@ class Bank(Protocol):
         """Take a sample if one is due after this step."""
 
     def count(self, chain: int) -> int:
-        """Number of samples of one chain."""
+        """Return the number of samples of one chain."""
 
     def rewind(self, chain: int, step: int, expected: int) -> None:
         """Discard the samples of a chain that were taken after ``step``; ``expected`` samples must remain."""

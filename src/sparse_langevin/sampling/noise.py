@@ -90,7 +90,7 @@ class CounterNoise:
         return self._out[step - first]
 
     def words(self, step: int) -> Tensor:
-        """The key and the step as three int32 words, for `normals_at`."""
+        """Return the key and the step as three int32 words, for `normals_at`."""
         return torch.tensor([*map(_signed, (*self.key, step))], dtype=torch.int32, device=self.device)
 
     def rademacher(self, step: int) -> Tensor:
@@ -106,7 +106,7 @@ class CounterNoise:
         return position, torch.zeros_like(position)
 
     def _normals(self, first: int) -> Tensor:
-        """Normal vectors of the steps ``first .. first + steps_per_chunk - 1``, one per row."""
+        """Return the normal vectors of the steps ``first .. first + steps_per_chunk - 1``, one per row."""
         rows, pairs = self._steps_per_chunk, self._pairs
         out = torch.empty(rows, pairs, 2, dtype=self.dtype, device=self.device)
         flat = out.view(rows * pairs, 2)

@@ -38,7 +38,7 @@ def normals(key: tuple[int, int], step: int, first_pair: int, out: Array) -> Non
 
 @fused
 def _threefry(key0: Word, key1: Word, word0: Word, word1: Word) -> tuple[Word, Word]:
-    """Threefry-2x32 with 13 rounds, see `noise.threefry2x32`; all words are uint32."""
+    """Apply Threefry-2x32 with 13 rounds, see `noise.threefry2x32`; all words are uint32."""
     key2 = u32(key0 ^ key1 ^ u32(PARITY))
     word0, word1 = u32(word0 + key0), u32(word1 + key1)
     word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
