@@ -3,8 +3,9 @@
     git worktree add ../before COMMIT
     python -m benchmarks.versions ../before/src src
 
-Each tree runs in a process of its own; the two are asked in turns, so that a busy machine disturbs both alike. It
-prints medians and quartiles of the ratio new/old. Only names that both trees have are used.
+Each tree runs in a process of its own; the two are asked in turns, so that a busy machine disturbs both alike. Where
+the memory of a process lies alone changes these times by up to 9 %, so new pairs of processes are started several
+times. It prints medians and quartiles of the ratio new/old. Only names that both trees have are used.
 """
 
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 
-ROUNDS = 40
+PAIRS, ROUNDS = 7, 8
 WEIGHTS = 2_000_000
 
 
@@ -57,28 +58,31 @@ def worker() -> None:
 
 
 def main() -> None:
-    """Ask two workers in turns, and print the ratios."""
-    workers = []
-    for source in sys.argv[1:3]:
-        environment = os.environ | {"PYTHONPATH": os.path.abspath(source)}
-        command = [sys.executable, __file__, "--worker"]
-        workers.append(
-            subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        )
-    names, _ = (worker.stdout.readline().strip().split("\t") for worker in workers)
-    seconds: dict[str, list[list[float]]] = {name: [[], []] for name in names}
-    for turn in range(ROUNDS):
-        for name in names:
-            for index in (0, 1) if turn % 2 else (1, 0):
-                workers[index].stdin.write(name + "\n")
-                workers[index].stdin.flush()
-                seconds[name][index].append(float(workers[index].stdout.readline()))
+    """Ask pairs of workers in turns, and print the ratios."""
+    seconds: dict[str, list[list[float]]] = {}
+    for _ in range(PAIRS):
+        workers = [start(source) for source in sys.argv[1:3]]
+        names, _ = (worker.stdout.readline().strip().split("\t") for worker in workers)
+        for turn in range(ROUNDS):
+            for name in names:
+                for index in (0, 1) if turn % 2 else (1, 0):
+                    workers[index].stdin.write(name + "\n")
+                    workers[index].stdin.flush()
+                    taken = float(workers[index].stdout.readline())
+                    seconds.setdefault(name, [[], []])[index].append(taken)
+        for worker in workers:
+            worker.communicate()
     for name, (old, new) in seconds.items():
         ratios = [b / a for a, b in zip(old, new, strict=True)]
         low, middle, high = statistics.quantiles(ratios, n=4)
         print(f"{name:55s} {1e6 * statistics.median(old):10.1f} us, new/old {middle:.3f} ({low:.3f} to {high:.3f})")
-    for worker in workers:
-        worker.stdin.close()
+
+
+def start(source: str) -> subprocess.Popen[str]:
+    """A worker with the package in ``source``."""
+    environment = os.environ | {"PYTHONPATH": os.path.abspath(source)}
+    command = [sys.executable, __file__, "--worker"]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 if __name__ == "__main__":

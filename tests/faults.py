@@ -197,11 +197,14 @@ FAULTS = [
     Fault(
         "pruned weights counted in sigma",
         "sampling/sampler.py",
-        "live = self._sizes | (self._kept if",
-        "live = self._sizes | (self._sizes if",
+        "sizes = self._sizes | self._kept if",
+        "sizes = self._sizes if",
     ),
     Fault(
-        "priors that have no part in sigma counted", "sampling/sampler.py", "if prior.scales_with_sigma)", "if True)"
+        "priors that have no part in sigma counted",
+        "sampling/sampler.py",
+        "if self._priors[name].scales_with_sigma]",
+        "]",
     ),
     Fault("the same noise every step", "sampling/sampler.py", "self._noise, k)", "self._noise, 1)"),
     Fault(

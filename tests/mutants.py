@@ -9,13 +9,12 @@ quick files first, until one fails. That test must pass without the fault. A fau
 the exit code is 1 then.
 
 `results/mutants.json` is written after every fault, so that a run that is started again goes on where it stopped. A
-fault counts as known while neither it nor the file it breaks has changed; survivors are always tried again. A random
-share is tried whatever is known, and leaves the records as they are.
+fault counts as known while neither it nor the code of the file it breaks has changed; survivors are always tried again.
+A random share is tried whatever is known, and leaves the records as they are.
 """
 
 import argparse
 import ast
-import functools
 import hashlib
 import json
 import math
@@ -94,9 +93,9 @@ class Project:
         return text.replace(fault.old, fault.new)
 
     def digest(self, fault: Fault) -> str:
-        """Changes with the fault and with the file it breaks."""
-        text = (self.source / self.file(fault)).read_text()
-        return hashlib.sha256(json.dumps([fault.file, fault.old, fault.new, text]).encode()).hexdigest()[:16]
+        """Changes with the fault and with the code of the file it breaks."""
+        code = code_of((self.source / self.file(fault)).read_text())
+        return hashlib.sha256(json.dumps([fault.file, fault.old, fault.new, code]).encode()).hexdigest()[:16]
 
     def commit(self) -> str:
         command = ["git", "-C", str(self.root), "rev-parse", "--short", "HEAD"]
@@ -118,7 +117,6 @@ def main(arguments: Sequence[str], project: Project) -> int:
         known = {label: record for label, record in known.items() if label not in {f.label for f in chosen}}
     fresh = [f for f in chosen if options.share is None and is_fresh(project, f, known.get(f.label))]
     todo = [f for f in chosen if f not in fresh]
-    forget_old_machine_code(project)
     survivors, tried, begin = [], 0, time.monotonic()
     for fault, record in try_all(project, todo, known, begin + 60 * options.minutes):
         tried += 1
@@ -253,74 +251,20 @@ def check_sound(project: Project, test: str) -> None:
 
 
 def copy_with_fault(project: Project, fault: Fault, tree: Path) -> None:
-    """Copy the source to ``tree`` with a fault in it, and with machine code that the fault cannot change."""
+    """Copy the source to ``tree`` with a fault in it; cached machine code comes along, as it knows what it is of."""
     broken = project.file(fault)
     shutil.copytree(project.source, tree, ignore=shutil.ignore_patterns(f"{broken.stem}.*.pyc", "*.tmp.*"))
     (tree / broken).write_text(project.broken(fault))
-    # The next line can go when cached machine code knows the source of all that it was made from.
-    if compiled_source(tree, project.package) != compiled_source(project.source, project.package):
-        delete(tree.rglob("*.nb[ci]"))
 
 
-def forget_old_machine_code(project: Project) -> None:
-    """Delete machine code that is older than any source it may have been made from: Numba looks at one file only."""
-    used = {project.source / file for file, _ in compiled_source(project.source, project.package)}
-    newest = max((path.stat().st_ctime for path in used), default=0.0)
-    delete(path for path in project.source.rglob("*.nb[ci]") if path.stat().st_mtime < newest)
-
-
-def delete(paths: Iterator[Path]) -> None:
-    for path in list(paths):
-        path.unlink(missing_ok=True)
-
-
-def compiled_source(source: Path, package: str) -> dict[tuple[str, str], list[str]]:
-    """Every statement that machine code can depend on: all in files that use Numba, and what these take from others.
-
-    By file and name, where the name is empty for a whole file.
-    """
-    uses_numba = re.compile(r"^\s*(?:from|import)\s[^#\n]*\b(?:numba|jit)\b", flags=re.MULTILINE)
-    texts = {str(path.relative_to(source)): path.read_text() for path in (source / package).rglob("*.py")}
-    wanted = [(file, "") for file, text in texts.items() if uses_numba.search(text)]
-    definitions = functools.cache(lambda file: [(s, defined_by(s)) for s in ast.parse(texts[file]).body])
-    found: dict[tuple[str, str], list[str]] = {}
-    while wanted:
-        file, name = key = wanted.pop()
-        if key in found:
-            continue
-        statements = [statement for statement, names in definitions(file) if not name or name in names]
-        found[key] = [ast.unparse(statement) for statement in statements]
-        for node in (node for statement in statements for node in ast.walk(statement)):
-            if isinstance(node, ast.Name):
-                wanted.append((file, node.id))
-            elif isinstance(node, ast.Import):
-                wanted += [(f, "") for alias in node.names for f in files_of(alias.name) if f in texts]
-            elif isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    wanted += [(f, alias.name) for f in files_of(node.module or "") if f in texts]
-                    wanted += [(f, "") for f in files_of(f"{node.module}.{alias.name}") if f in texts]
-    return found
-
-
-def defined_by(statement: ast.stmt) -> set[str]:
-    """The names that a statement binds in its module."""
-    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        return {statement.name}
-    names = set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name.split(".")[0])
-    return names
-
-
-def files_of(module: str) -> tuple[str, str]:
-    """Where a module's source would be."""
-    path = module.replace(".", "/")
-    return f"{path}.py", f"{path}/__init__.py"
+def code_of(text: str) -> str:
+    """Source without comments, docstrings and layout."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    return ast.unparse(tree)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """The runner of seeded faults, on a toy package with one fault that its test notices and one that it does not."""
 
 import json
-import os
 from dataclasses import replace
 
 import pytest
 
 from tests.faults import Fault
-from tests.mutants import Project, compiled_source, copy_with_fault, forget_old_machine_code, main
+from tests.mutants import Project, main
 
 CAUGHT = Fault("minus for plus", "room/sums.py", "a + b", "a - b")
 SURVIVES = Fault("another word", "room/sums.py", '"sum"', '"total"')
@@ -66,6 +65,14 @@ def test_a_record_is_stale_after_a_change(change, toy, capsys):
     assert "0 of them known" in capsys.readouterr().out and records(toy)[CAUGHT.label]["digest"] != old
 
 
+def test_a_record_outlives_other_words(toy, capsys):
+    assert main(["minus"], toy) == 0
+    path = toy.source / "toy" / "room" / "sums.py"
+    path.write_text('"""Sums."""\n\n' + path.read_text().replace("(a, b):", '(a, b):\n    """Add."""  # two'))
+    assert main(["minus"], toy) == 0
+    assert "1 of 1 faults caught, 1 of them known" in capsys.readouterr().out
+
+
 def test_a_test_that_was_renamed_is_looked_for_among_the_others(toy):
     assert main(["minus"], toy) == 0
     path = toy.root / "tests" / "room" / "test_sums.py"
@@ -100,26 +107,3 @@ def test_a_test_that_fails_without_the_fault_is_no_evidence(toy):
     with pytest.raises(RuntimeError, match=r"test_add\[no thing\] fails without any fault"):
         main(["another"], toy)
     assert not toy.records.exists()
-
-
-def test_machine_code_is_kept_only_if_the_fault_cannot_change_it(toy, tmp_path):
-    """Files that use Numba count whole; of others, the names taken from them, and what these use in turn."""
-    package = toy.source / "toy"
-    (package / "fast.py").write_text(
-        "from numba import njit\nfrom toy.values import FACTOR\n\n\n@njit\ndef f(x):\n    return FACTOR * x\n"
-    )
-    (package / "values.py").write_text("BASE = 2\nFACTOR = BASE + 1\nOTHER = 5\n")
-    code = package / "__pycache__" / "fast.f-6.py311.1.nbc"
-    code.parent.mkdir()
-    code.write_bytes(b"machine code")
-    matters = [Fault("a", "fast.py", "* x", "+ x"), Fault("b", "values.py", "BASE = 2", "BASE = 3")]
-    harmless = [CAUGHT, Fault("c", "values.py", "OTHER = 5", "OTHER = 6")]
-    for i, fault in enumerate((*matters, *harmless)):
-        copy_with_fault(toy, fault, tmp_path / f"copy-{i}")
-        assert any((tmp_path / f"copy-{i}").rglob("*.nbc")) == (fault in harmless), fault
-    assert {file for file, _ in compiled_source(toy.source, "toy")} == {"toy/fast.py", "toy/values.py"}
-    forget_old_machine_code(toy)
-    assert code.exists()
-    os.utime(code, (1, 1))  # made before the source was changed
-    forget_old_machine_code(toy)
-    assert not code.exists()

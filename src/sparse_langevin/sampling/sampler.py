@@ -129,6 +129,7 @@ class Sampler:
         """The vectors with one number per weight, by name: the metric's, the priors' and the velocity."""
         self.keep = torch.ones_like(self.flat.vector[self.flat.sparse_start :], dtype=torch.bool) if pruning else None
         self._selecting = [name for name in self._sizes if "rho" in self._priors[name].vectors]
+        self._scaling = [name for name in self._sizes if self._priors[name].scales_with_sigma]
         self._kept = {b.name: b.size for b in self.flat.sparse_blocks}
         self._engine = kernels.choose(self.flat.vector, engine, [*self._priors.values(), preconditioner])
         self._states = make_states(self.flat, self._priors, preconditioner, self.vectors)
@@ -166,7 +167,7 @@ class Sampler:
             step=k,
             loss=loss,
             sigma=self.sigma,
-            inclusion=total.included / sum(self._sizes[n] for n in self._selecting) if self._selecting else math.nan,
+            inclusion=total.included / sum([self._sizes[n] for n in self._selecting]) if self._selecting else math.nan,
             sparsity=self.sparsity,
             drift_norm=math.sqrt(total.drift),
             noise_norm=math.sqrt(total.noise),
@@ -290,10 +291,10 @@ class Sampler:
         if not self.likelihood.learn or evaluation.rss is None:
             return
         # A weight that is held at zero is no longer a parameter: it has no prior density that depends on sigma.
-        live = self._sizes | (self._kept if self.pruning is not None and self.pruning.holds(k) else {})
+        sizes = self._sizes | self._kept if self.pruning is not None and self.pruning.holds(k) else self._sizes
         target = cast(Any, self.likelihood).next_sigma(
             residuals=self.num_data * evaluation.residuals_per_example,
-            weights=sum(live[name] for name, prior in self._priors.items() if prior.scales_with_sigma),
+            weights=sum([sizes[name] for name in self._scaling]),
             rss=scale * float(evaluation.rss),
             linear=total.linear,
             quadratic=total.quadratic,

@@ -127,7 +127,7 @@ class Native:
         """Update every block in place, chunk by chunk."""
         key = None if math.isinf(scalars.tau) else noise.key
         blocks = [self._prepared(state, scalars, key, k) for state in states]
-        chunks = [max(1, -(-len(state.beta) // self._native.CHUNK)) for state in states]
+        chunks = [max(1, -(-state.beta.numel() // self._native.CHUNK)) for state in states]
         starts = [0, *itertools.accumulate(chunks[:-1])]
         sums = np.empty((sum(chunks), len(Sums._fields)))
         count = torch.get_num_threads() if len(sums) >= self.SMALL else 1
@@ -157,7 +157,7 @@ class Native:
             state.arrays = loop, _array(state.beta), _array(state.grad), _array(state.velocity), moments, latent
         loop, beta, grad, velocity, moments, latent = state.arrays
         arrays = self._native.Arrays(beta, grad, velocity, _array(state.curvature), _array(state.keep), moments, latent)
-        numbers = self._native.Scalars(*scalars, tuple(state.numbers), state.prior.divisors)
+        numbers = self._native.Scalars(*scalars, state.numbers, state.prior.divisors)
         return functools.partial(loop, arrays, numbers, key, k, state.start)
 
 
