@@ -180,8 +180,8 @@ FAULTS = [
     Fault(
         "native: a pruned drift",
         "sampling/kernels/native.py",
-        "                drift = zero  # so late",
-        "                drift = drift  # so late",
+        "                drift = zero  # only here",
+        "                drift = drift  # only here",
     ),
     Fault(
         "native: cancellation near u = 1", "sampling/kernels/native_noise.py", "if exponent == 0:", "if exponent == 1:"
