@@ -193,7 +193,7 @@ def test_data_are_found_through_links(data, tmp_path):
 def test_units_that_single_precision_cannot_hold(data, tmp_path):
     kappa, velocity = data.array("kappa"), data.array("velocity")
     for name, arrays, message in (
-        ("kappa", (kappa * 1e200, velocity), r"kappa is up to .*e.200, more than single precision can hold"),
+        ("kappa", (kappa * 1e200, velocity), r"kappa reaches .*e.200, more than single precision can hold"),
         ("velocity", (kappa, velocity * 1e200), r"single precision cannot hold, .*outputs up to .*e.20.: choose other"),
     ):
         np.savez(tmp_path / f"{name}.npz", kappa=arrays[0], velocity=arrays[1])

@@ -4,8 +4,8 @@ Tested with the RT0 function of each edge that is not closed, Darcy's law u/kapp
 
     (M u)_e - (G^T p)_e + (boundary pressure through e) = 0,
 
-with M the mass matrix weighted by 1/kappa and (G^T p)_e = |e| (p_before - p_behind): an equation for each open edge, an
-unknown for each cell. A velocity of the mixed method satisfies all of them, and gives back its own pressure.
+with M the mass matrix weighted by 1/kappa and (G^T p)_e = |e| (p_before - p_behind): one equation for each open edge,
+one unknown for each cell. A velocity of the mixed method satisfies all of them, and gives back its own pressure.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,13 @@ from scipy import sparse
 
 from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
-from sparse_langevin.problems.darcy.solver import Dirichlet
-
-OUTWARD = {"left": -1.0, "right": 1.0, "bottom": -1.0, "top": 1.0}
+from sparse_langevin.problems.darcy.solver import Dirichlet, side_edges
 
 
 def system(grid: Grid, flow: Flow) -> tuple[sparse.csr_matrix, Callable[[Array, Array], Array]]:
-    """The matrix whose transpose times p is a function of (kappa, velocity), and that function, over the open edges.
+    """The equations A^T p = b, one for each open edge: the matrix A, and b as a function of (kappa, velocity).
 
-    Where no side has a pressure, one equation says that the mean pressure is zero.
+    If no side has a given pressure, one more equation says that the mean pressure is zero.
     """
     cells = grid.cell_edges()
     length = np.concatenate([np.full(grid.x_edges, grid.hy), np.full(grid.edges - grid.x_edges, grid.hx)])
@@ -32,13 +30,11 @@ def system(grid: Grid, flow: Flow) -> tuple[sparse.csr_matrix, Callable[[Array, 
     rows = np.repeat(np.arange(grid.cells), 4)
     divergence = sparse.csr_matrix((signs.ravel(), (rows, cells.ravel())), (grid.cells, grid.edges)).multiply(length)
     known, is_open = np.zeros(grid.edges), np.ones(grid.edges, dtype=bool)
-    sides = {"left": cells.reshape(*grid.shape, 4)[:, 0, 0], "right": cells.reshape(*grid.shape, 4)[:, -1, 1]}
-    sides |= {"bottom": cells.reshape(*grid.shape, 4)[0, :, 2], "top": cells.reshape(*grid.shape, 4)[-1, :, 3]}
     conditions = flow.conditions()
-    for side, edges in sides.items():
-        condition = conditions[side]
+    for side, condition in conditions.items():
+        edges, _, width, outward = side_edges(grid, side)
         if isinstance(condition, Dirichlet):
-            known[edges] = OUTWARD[side] * length[edges] * float(condition.pressure)  # type: ignore[arg-type]
+            known[edges] = outward * width * float(condition.pressure)  # type: ignore[arg-type]
         else:
             is_open[edges] = False
     matrix = sparse.csr_matrix(divergence)[:, np.flatnonzero(is_open)]

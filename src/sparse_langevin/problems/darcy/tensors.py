@@ -1,4 +1,4 @@
-"""Data sets as torch tensors: standardised inputs and targets, for loops of one's own."""
+"""Data sets as torch tensors: standardised inputs and targets, for training loops of your own."""
 
 from typing import Literal
 
@@ -20,9 +20,9 @@ class DarcyDataset(Dataset[tuple[Tensor, Tensor]]):
     split
         ``"train"`` or ``"test"``; None takes all samples.
     normalisation
-        Of the training part unless given, also for the test part: a test set must not set its own scale.
+        That of the training part unless given, also for the test part: a test set must not set its own scale.
     dtype
-        Of the tensors.
+        Type of the tensors.
 
     Examples
     --------
