@@ -21,7 +21,7 @@ import numpy as np
 from sparse_langevin.problems.arrays.layouts import Variable, seen_shape
 from sparse_langevin.problems.arrays.pictures import example_figure
 from sparse_langevin.problems.arrays.sources import Source
-from sparse_langevin.problems.arrays.vtk import write_vti
+from sparse_langevin.problems.vtk import write_fields
 from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Errors, Measure, Split
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class ArraysProblem:
             for name, (variable, values) in given.items()
             for i, channel in enumerate(variable.channels(values))
         }
-        write_vti(path, self.output.grid, fields, overwrite=overwrite)
+        write_fields(path, self.output.grid, fields, overwrite=overwrite)
 
     def _examples(self, array: Array, variable: Variable, path: Path) -> Array:
         """An array with the examples in front; a single example may come without."""
