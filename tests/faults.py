@@ -394,6 +394,12 @@ FAULTS = [
         "torch.from_numpy(np.asarray(inputs)).to(self.device)).float()",
         "torch.from_numpy(np.asarray(inputs)).float().to(self.device)).float()",
     ),
+    Fault(
+        "rivals kept whatever their version",
+        "surrogates/evaluation.py",
+        "for name, value in key.items()",
+        "for name, value in [*key.items()][:1]",
+    ),
     # problems
     Fault("one data set made by two", "problems/darcy/datasets.py", "    with locked(folder):", "    if True:"),
     Fault(

@@ -1,6 +1,6 @@
 """How good predictions are: errors per example, their quantiles, and rivals that need no network beside them.
 
-What depends on the data set alone, the rivals' errors, is computed once and kept in its folder.
+The rivals depend on the data set alone: they are computed once and kept in its folder, until their code changes.
 """
 
 import contextlib
@@ -67,12 +67,12 @@ def evaluate(predict: Callable[[Array], Array], data: DataSet, split: Split = "t
 def baselines(data: DataSet, split: Split = "test") -> list[Baseline]:
     """Errors of the rivals on a part of a data set, from its folder if they are known."""
     path = data.folder / BASELINES.format(split)
+    key = {"data": data.fingerprint, "version": data.problem.baselines_version}
     with contextlib.suppress(OSError, DamagedError, KeyError, TypeError, ValueError):  # it can be computed again
         (kept,) = read_lines(path)  # in one line: of several, the last could be cut off without notice
-        if kept["data"] == data.fingerprint:
+        if all(kept[name] == value for name, value in key.items()):
             return [Baseline(**one) for one in kept["baselines"]]
     found = data.problem.baselines(data, split)
-    with contextlib.suppress(OSError):  # somebody else's folder
-        line = {"data": data.fingerprint, "baselines": [one._asdict() for one in found]}
-        write_atomically(path, write_line(line))
+    with contextlib.suppress(OSError):  # the folder may be somebody else's
+        write_atomically(path, write_line(key | {"baselines": [one._asdict() for one in found]}))
     return found

@@ -120,6 +120,13 @@ class Problem(Protocol):
     def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
         """Errors of predicted outputs."""
 
+    @property
+    def baselines_version(self) -> int:
+        """Version of `baselines`: raise it with every change of their names, texts or errors.
+
+        Rivals are kept in the folder of a data set, and those of another version are computed again.
+        """
+
     def baselines(self, data: "DataSet", split: Split) -> list[Baseline]:
         """Rivals that know the training part only, judged on a part."""
 

@@ -83,6 +83,7 @@ class ArraysProblem:
         self.output_shape = output.shape
         self.seen_shape = seen_shape(input, output, low)
         self.measures = (RELATIVE, RMSE)
+        self.baselines_version = 1
 
     @property
     def networks(self) -> "Mapping[str, Callable[..., nn.Module]]":

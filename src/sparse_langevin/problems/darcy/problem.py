@@ -45,6 +45,7 @@ class DarcyProblem:
     title: ClassVar[str] = "Darcy flow"
     output_name: ClassVar[str] = "velocity"
     default_network: ClassVar[str] = "encoder-decoder"
+    baselines_version: ClassVar[int] = 1
     measures: ClassVar = (
         Measure("e1", "e1 %", "the relative L2 error of the velocity", 100.0),
         Measure("e2", "e2 %", "the same, weighted by 1/kappa", 100.0),
