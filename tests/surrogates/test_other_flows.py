@@ -6,7 +6,8 @@ import torch
 
 from sparse_langevin.problems.darcy import Flow, Grid, Recipe, generate
 from sparse_langevin.problems.darcy.conservation import first_order
-from sparse_langevin.problems.darcy.problem import DarcyProblem, recovered_pressure
+from sparse_langevin.problems.darcy.pressure import pressure_solver
+from sparse_langevin.problems.darcy.problem import DarcyProblem
 from sparse_langevin.surrogates import evaluate, open_data, train
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.report import judge
@@ -117,7 +118,7 @@ def test_pressures_are_recovered(flow):
     problem = DarcyProblem(GRID, flow)
     for kappa in np.exp(1.5 * rng.standard_normal((3, *GRID.shape))):
         solution = flow.solver(GRID).solve(kappa)
-        found = recovered_pressure(problem, kappa, solution.velocity)
+        found = pressure_solver(problem.grid, problem.flow)(kappa, solution.velocity)
         np.testing.assert_allclose(found, solution.pressure, rtol=0, atol=1e-10 * np.abs(solution.pressure).max())
         extra = problem.extras(kappa[None], solution.velocity[None])
         np.testing.assert_array_equal(extra["pressure"][0], found)

@@ -25,18 +25,12 @@ Given = str | Path | NDArray[Any]
 
 @dataclass(frozen=True)
 class Source:
-    """An array (samples, ...) that may be spread over several files.
-
-    Parameters
-    ----------
-    label
-        What the array is: a key of `USUAL`.
-    parts
-        Arrays, or files with the name of a variable (empty if none was given).
-    """
+    """An array (samples, ...) that may be spread over several files."""
 
     label: str
+    """What the array is: a key of `USUAL`."""
     parts: tuple[tuple[Path, str] | NDArray[Any], ...]
+    """Arrays, or files with the name of a variable, which is empty if none was given."""
 
     @classmethod
     def of(cls, given: Given, label: str) -> "Source":

@@ -8,19 +8,22 @@ with M the mass matrix weighted by 1/kappa and (G^T p)_e = |e| (p_before - p_beh
 one unknown for each cell. A velocity of the mixed method satisfies all of them, and gives back its own pressure.
 """
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.linalg import factorized
 
 from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.solver import Dirichlet, side_edges
 
 
-def system(grid: Grid, flow: Flow) -> tuple[sparse.csr_matrix, Callable[[Array, Array], Array]]:
-    """The equations A^T p = b, one for each open edge: the matrix A, and b as a function of (kappa, velocity).
+@functools.lru_cache(maxsize=4)
+def pressure_solver(grid: Grid, flow: Flow) -> Callable[[Array, Array], Array]:
+    """The function that gives the pressure for (kappa, velocity); exact for an exact velocity.
 
     If no side has a given pressure, one more equation says that the mean pressure is zero.
     """
@@ -40,13 +43,17 @@ def system(grid: Grid, flow: Flow) -> tuple[sparse.csr_matrix, Callable[[Array, 
     matrix = sparse.csr_matrix(divergence)[:, np.flatnonzero(is_open)]
     pure = not any(isinstance(c, Dirichlet) for c in conditions.values())
     if pure:
-        matrix = sparse.hstack([matrix, np.ones((grid.cells, 1))])
+        matrix = sparse.csr_matrix(sparse.hstack([matrix, np.ones((grid.cells, 1))]))
+    solve = factorized((matrix @ matrix.T).tocsc())
 
-    def right_side(kappa: Array, velocity: Array) -> Array:
-        value = (_weighted_mass(grid, cells, kappa, velocity) + known)[is_open]
-        return np.append(value, 0.0) if pure else value
+    def pressure(kappa: Array, velocity: Array) -> Array:
+        right_side = (_weighted_mass(grid, cells, kappa, velocity) + known)[is_open]
+        if pure:
+            right_side = np.append(right_side, 0.0)
+        found: Array = solve(matrix @ right_side).reshape(grid.shape)
+        return found
 
-    return sparse.csr_matrix(matrix), right_side
+    return pressure
 
 
 def _weighted_mass(grid: Grid, cells: NDArray[np.int64], kappa: Array, velocity: Array) -> Array:

@@ -138,7 +138,10 @@ class DarcyProblem:
 
     def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
         """Pressures that belong to predicted velocities."""
-        return {"pressure": np.stack([recovered_pressure(self, k, u) for k, u in zip(inputs, outputs, strict=True)])}
+        from sparse_langevin.problems.darcy.pressure import pressure_solver
+
+        pressure = pressure_solver(self.grid, self.flow)
+        return {"pressure": np.stack([pressure(k, u) for k, u in zip(inputs, outputs, strict=True)])}
 
     def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
         """Write permeability, and velocities at the cells' centres, for ParaView."""
@@ -147,24 +150,3 @@ class DarcyProblem:
             on_edges = values.shape == self.output_shape
             cells[name] = np.stack(self.grid.centre_velocity(values)) if on_edges else values
         write_vti(path, self.grid, cells, overwrite=overwrite)
-
-
-def recovered_pressure(problem: DarcyProblem, kappa: Array, velocity: Array) -> Array:
-    """The pressure that fits a velocity best in Darcy's law, see `pressure`; exact for an exact velocity."""
-    return _pressure_solver(problem)(kappa, velocity)
-
-
-@functools.lru_cache(maxsize=4)
-def _pressure_solver(problem: DarcyProblem) -> Callable[[Array, Array], Array]:
-    from scipy.sparse.linalg import factorized
-
-    from sparse_langevin.problems.darcy.pressure import system
-
-    matrix, right_side = system(problem.grid, problem.flow)
-    solve = factorized((matrix @ matrix.T).tocsc())
-
-    def recover(kappa: Array, velocity: Array) -> Array:
-        pressure: Array = solve(matrix @ right_side(kappa, velocity)).reshape(problem.grid.shape)
-        return pressure
-
-    return recover
