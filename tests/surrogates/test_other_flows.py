@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparse_langevin.problems.darcy import Flow, Grid, Recipe, generate
+from sparse_langevin.problems.darcy import Flow, Grid, Neumann, Recipe, generate
 from sparse_langevin.problems.darcy.conservation import first_order
 from sparse_langevin.problems.darcy.pressure import pressure_solver
 from sparse_langevin.problems.darcy.problem import DarcyProblem
@@ -48,6 +48,14 @@ def test_data_are_of_this_flow(other):
     again = np.stack([FLOW.solver(GRID).solve(k).velocity for k in kappa])
     np.testing.assert_allclose(found.outputs("test"), again, rtol=1e-12, atol=1e-12)
     assert found.problem.errors(again, again, kappa)["mass_residual"].max() < 1e-11
+
+
+def test_sides_keep_their_digits():
+    flow = Flow(source=1.0, left="flow 0.333333333333333315", right="flow 0.66666666666666667", top="flow 0.0")
+    assert flow.left == "flow 0.3333333333333333" and flow.top == "flow 0"
+    assert Flow(left="pressure 1.50").left == "pressure 1.5"
+    assert flow.conditions()["right"] == Neumann(2 / 3) and Flow.from_json(flow.as_json()) == flow
+    assert flow.solver(Grid(4, 4)).solve(np.ones((4, 4))).mass_residual < 1e-12  # source and outflow balance
 
 
 def test_first_order_is_right_to_first_order():

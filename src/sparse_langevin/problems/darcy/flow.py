@@ -42,7 +42,9 @@ class Flow:
             raise ValueError(f"source must be a finite number, got {self.source!r}")
         for side in SIDES:
             kind, value = _parsed(side, getattr(self, side))
-            object.__setattr__(self, side, f"{kind} {value:g}")
+            short = f"{value:g}"
+            text = short if float(short) == value else repr(value)  # one spelling for each value, and no digit lost
+            object.__setattr__(self, side, f"{kind} {text}")
 
     def conditions(self) -> dict[str, Condition]:
         """Condition on each side, for the solver."""
