@@ -175,6 +175,7 @@ def test_arrays_that_are_refused(arguments, message, tmp_path):
     [
         ({"test_share": 1.0}, "test_share is a share"),
         ({"samples": 21}, "21 samples were asked for, but there are 20"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"input_layout": "yx"}, "inputs: layout 'yx'"),
         ({"output_names": ["a", "b"]}, "outputs: 2 names were given for 1 channels"),
     ],

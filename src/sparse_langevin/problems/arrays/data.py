@@ -83,6 +83,8 @@ def import_arrays(
         raise ValueError(
             "outputs are missing: they can be left out only if inputs is a file or a folder that holds them, too"
         )
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, got {seed!r}")
     given = {"inputs": inputs, "outputs": inputs if outputs is None else outputs, "low": low}
     sources = {name: Source.of(value, name) for name, value in given.items() if value is not None}
     shapes = {name: source.shape() for name, source in sources.items()}
