@@ -144,8 +144,8 @@ class ImageCrops:
                 else f"the image ({columns} by {rows})"
             )
             raise ValueError(f"{part} is smaller than a crop of {self.grid.nx} by {self.grid.ny} pixels")
-        if not 0 < self.test_share < 1:
-            raise ValueError(f"test_share must lie between 0 and 1, got {self.test_share!r}")
+        if tiles > 1 and not 0 < self.test_share < 1:
+            raise ValueError(f"test_share of a blocked split must lie between 0 and 1, got {self.test_share!r}")
         count = min(tiles**2 - 1, max(1, round(self.test_share * tiles**2))) if tiles > 1 else 0
         chosen = np.zeros(tiles**2, dtype=bool)
         chosen[np.random.default_rng(self.seed).permutation(tiles**2)[:count]] = True
