@@ -257,7 +257,7 @@ def test_velocity_does_not_scale_with_kappa_in_pressure_driven_units():
     [
         (np.ones((4, 5)), r"shape \(ny, nx\) = \(5, 4\), got \(4, 5\)"),
         (np.full((5, 4), -1.0), r"positive and finite, but kappa\[0, 0\] = -1"),
-        (np.where(np.arange(20).reshape(5, 4) == 7, np.nan, 1.0), r"kappa\[1, 3\] = nan \(1 such cells\)"),
+        (np.where(np.arange(20).reshape(5, 4) == 7, np.nan, 1.0), r"kappa\[1, 3\] = nan \(invalid cells: 1 of 20\)"),
         (np.zeros((5, 4)), "positive"),
     ],
 )

@@ -157,7 +157,7 @@ class ArraysProblem:
         y, t = self.output.parts(predicted), self.output.parts(true)
         rms, std = np.array(self.rms), np.array(self.std)
         rms = np.where(rms > 0, rms, rms.max() or 1.0)
-        std = np.where(std > 1e-12 * rms, std, rms)  # the size of a component that does not vary
+        std = np.where(std > 1e-12 * rms, std, rms)  # a constant component is measured by its size
         apart, size = np.square(y - t).sum(2), np.sqrt((np.square(t).sum(2) / rms**2).sum(1))
         usual = np.sqrt(self.output.size)
         relative = np.sqrt((apart / rms**2).sum(1)) / np.where(size > SMALL * usual, size, usual)

@@ -115,8 +115,8 @@ class Solver:
         self.grid = grid if isinstance(grid, Grid) else Grid(*grid)
         self.source = _field(source, self.grid, "source")
         self._edges = self.grid.cell_edges()
-        # From the flux out of a cell to its share in the edge's velocity: the sign, over the edge's length and over the
-        # number of cells at the edge.
+        # From the flux out of a cell to its share in the edge's velocity: the sign, divided by the edge's length and by
+        # the number of cells at the edge.
         length = np.array([self.grid.hy, self.grid.hy, self.grid.hx, self.grid.hx])
         self._to_velocity = np.array([-1.0, 1.0, -1.0, 1.0]) / (length * np.bincount(self._edges.ravel())[self._edges])
         self._fixed = np.zeros(self.grid.edges, dtype=bool)  # where lambda is known
@@ -325,6 +325,7 @@ def check_permeability(kappa: ArrayLike, grid: Grid) -> Array:
     if bad.any():
         j, i = np.argwhere(bad)[0]
         raise ValueError(
-            f"kappa must be positive and finite, but kappa[{j}, {i}] = {field[j, i]:g} ({int(bad.sum())} such cells)"
+            f"kappa must be positive and finite, but kappa[{j}, {i}] = {field[j, i]:g} (invalid cells: "
+            f"{int(bad.sum())} of {field.size})"
         )
     return field
