@@ -45,6 +45,12 @@ class Trust:
     """Root mean square error over the outputs, one number per test example."""
 
     @property
+    def results(self) -> dict[str, Calibration]:
+        """The calibrations under the names that tables and figures use."""
+        found = {"as it is": self.plain}
+        return found if self.recalibrated is None else found | {"recalibrated": self.recalibrated}
+
+    @property
     def rank_correlation(self) -> float:
         """Spearman correlation of predicted deviation and actual error over the test examples; 0 if undefined."""
         if len(self.predicted) < 2 or not np.ptp(self.predicted) or not np.ptp(self.actual):

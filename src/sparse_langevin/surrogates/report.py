@@ -151,9 +151,7 @@ def trust_table(judged: Sequence[Judged]) -> Table:
     for one in judged:
         if one.trust is None:
             continue
-        for name, found in (("as it is", one.trust.plain), ("recalibrated", one.trust.recalibrated)):
-            if found is None:
-                continue
+        for name, found in one.trust.results.items():
             shares = [f"{found.coverage[level]:.1%}" for level in LEVELS]
             scores = [number(found.sharpness[0.9], 4), number(found.crps, 5), number(found.nll, 3)]
             rows.append((f"{one.name}, {name}", *shares, *scores, number(one.trust.rank_correlation, 2)))
@@ -197,11 +195,9 @@ def _trust_sections(judged: Sequence[Judged]) -> list[Section]:
     for one in judged:
         if one.trust is None:
             continue
-        results = {"as it is": one.trust.plain}
-        if one.trust.recalibrated is not None:
-            results["recalibrated"] = one.trust.recalibrated
-        pictures.append(Picture(png(calibration_figure(results)), f"{one.name}: promised and actual coverage."))
-        pictures.append(Picture(png(deviation_figure(one.trust)), f"{one.name}: error against standard deviation."))
+        coverage, errors = calibration_figure(one.trust.results), deviation_figure(one.trust)
+        pictures.append(Picture(png(coverage), f"{one.name}: promised and actual coverage."))
+        pictures.append(Picture(png(errors), f"{one.name}: error against standard deviation."))
     return [Section("Error bars", (), [trust_table(judged)], pictures)] if pictures else []
 
 

@@ -12,7 +12,7 @@ inside residual blocks, so that the scale of an input is not lost.
 """
 
 from itertools import pairwise
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,7 +45,7 @@ class MLP(nn.Module):
     def __init__(self, problem: "ArraysProblem", *, width: int = 128, depth: int = 3) -> None:
         super().__init__()
         width, depth = as_count(width, "width", low=1), as_count(depth, "depth", low=1)
-        sizes = [int(torch.Size(problem.seen_shape).numel()), *[width] * depth]
+        sizes = [prod(problem.seen_shape), *[width] * depth]
         layers: list[nn.Module] = [nn.Flatten()]
         for before, after in pairwise(sizes):
             layers += [nn.Linear(before, after), nn.SiLU()]
@@ -243,7 +243,7 @@ class _Up(nn.Module):
         self.start = nn.Sequential(
             nn.Linear(features, hidden),
             nn.SiLU(),
-            nn.Linear(hidden, last * int(torch.Size(self.grids[-1]).numel())),
+            nn.Linear(hidden, last * prod(self.grids[-1])),
             nn.SiLU(),
             nn.Unflatten(1, (last, *self.grids[-1])),
         )
@@ -262,7 +262,7 @@ class _Up(nn.Module):
 def _encoder(seen: tuple[int, ...], answers: int, width: int | None, depth: int | None, hidden: int) -> nn.Sequential:
     channels, *grid = seen
     pyramid = _Pyramid(grid, width, depth)
-    coarse = pyramid.widths[-1] * int(torch.Size(pyramid.grids[-1]).numel())
+    coarse = pyramid.widths[-1] * prod(pyramid.grids[-1])
     return nn.Sequential(
         _Block(len(grid), channels, pyramid.widths[0]),
         *pyramid.down(),

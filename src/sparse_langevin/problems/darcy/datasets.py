@@ -18,7 +18,7 @@ from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import h5py
 import numpy as np
@@ -137,7 +137,7 @@ class DarcyData:
         """Raise if a shard is missing or was changed; reading a shard checks it, too."""
         self.artefact.verify()
 
-    def array(self, name: str, split: Literal["train", "test"] | None = None) -> Array:
+    def array(self, name: str, split: Split | None = None) -> Array:
         """One of the arrays kappa, velocity, pressure, mass_residual, redraws and test, of one part or of both."""
         if name not in ARRAYS:
             raise ValueError(f"a data set holds {', '.join(ARRAYS)}; got {name!r}")

@@ -1,13 +1,12 @@
 """Data sets as torch tensors: standardised inputs and targets, for training loops of your own."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from sparse_langevin.problems.darcy.codec import Normalisation
 from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.surrogates.problem import Split
 
 
 class DarcyDataset(Dataset[tuple[Tensor, Tensor]]):
@@ -33,7 +32,7 @@ class DarcyDataset(Dataset[tuple[Tensor, Tensor]]):
     def __init__(
         self,
         data: DarcyData,
-        split: Literal["train", "test"] | None = "train",
+        split: Split | None = "train",
         *,
         normalisation: Normalisation | None = None,
         dtype: torch.dtype = torch.float32,
