@@ -55,7 +55,7 @@ def fit(n: int, p: int, repeats: int) -> Record:
 
 def chain(p: int) -> tuple[gaussian.Data, gaussian.Hyper, gaussian.State]:
     """A chain of the regressor after a short burn-in."""
-    data, scale = moments.standardise(*simulated(ROWS, p))
+    data, scale = moments.observed(*simulated(ROWS, p)).standardised()
     hyper = SparseBayesRegressor()._hyper(p, 0.1 / np.sqrt(scale.size), 0.75)
     state = gaussian.initial_state(data, hyper, np.random.default_rng(0))
     gaussian.advance(data, hyper, state, STEPS, MIN_THIN, STEPS, 0)

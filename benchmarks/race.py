@@ -72,7 +72,7 @@ def records(quick: bool = False) -> list[Record]:
 def run(lengths: Lengths) -> dict[str, list[Entry]]:
     """Entries of each round, by contender."""
     study = regression_data.make(1, 0)
-    data, scale = moments.standardise(study.x, study.y)
+    data, scale = moments.observed(study.x, study.y).standardised()
     hyper = SparseBayesRegressor()._hyper(data.x.shape[1], 0.1 / np.sqrt(scale.size), 0.75)
     prior = Model(hyper.v0, a=hyper.a, b=hyper.b, nu=hyper.nu, lambda_=hyper.lambda_, slab=hyper.slab)
     contenders: dict[str, Callable[[int], Entry]] = {

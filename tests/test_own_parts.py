@@ -68,7 +68,7 @@ def test_without_native_formulas_updates_run_in_torch(caplog):
     assert isinstance(sampler._engine, engines.Reference)
     assert "Laplace has no compiled formulas" in caplog.text
     sampler.step(torch.ones(5, 3), torch.ones(5, 1))
-    with pytest.raises(ValueError, match=r"needs compiled formulas, and Laplace.native\(\) has none"):
+    with pytest.raises(ValueError, match=r"needs compiled formulas, but Laplace.native\(\) returns none"):
         Sampler(nn.Linear(3, 1), GaussianLikelihood(), num_data=5, step_size=1e-3, prior=Laplace(), engine="native")
 
 
@@ -88,5 +88,5 @@ def test_a_name_that_is_taken_is_refused():
     class Greedy(Laplace):
         vectors = ("beta",)
 
-    with pytest.raises(ValueError, match="keeps a vector 'beta', a name that is taken"):
+    with pytest.raises(ValueError, match="keeps a vector 'beta', but that name is taken"):
         Sampler(nn.Linear(3, 1), GaussianLikelihood(), num_data=5, step_size=1e-3, prior=Greedy())

@@ -54,7 +54,7 @@ def test_classes(table, tmp_path):
             ["--target", "dose", "--ignore", "sample", "--ignore", "state", "--threshold", "1"],
             "threshold must be",
         ),
-        (("s3,", "s3,1,"), ["--target", "dose"], "line 5 of data.csv has 34 fields, the header has 33"),
+        (("s3,", "s3,1,"), ["--target", "dose"], "line 5 of data.csv has 34 fields, but the header has 33"),
     ],
 )
 def test_bad_tables(table, change, arguments, message, monkeypatch, capsys):

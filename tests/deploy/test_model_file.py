@@ -225,7 +225,7 @@ def test_bad_meta_is_refused_before_anything_is_written(tmp_path, meta):
 def test_bad_values_and_sparsified_models_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"values must be one of 'packed', .* got 'int8'"):
         export(network(), tmp_path / "m", values="int8")
-    with pytest.raises(ValueError, match="'3' is a SparseLinear: give the dense model"):
+    with pytest.raises(ValueError, match="'3' is a SparseLinear: pass the dense model"):
         export(sparsify(network(), min_zeros=0.5), tmp_path / "m")
     assert not (tmp_path / "m").exists()
 

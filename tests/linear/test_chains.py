@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
-from sparse_langevin.linear.moments import Moments, Rows, standardise
+from sparse_langevin.linear.moments import Moments, Rows, observed
 from tests.linear.gibbs_reference import Model, gibbs
 
 
@@ -98,7 +98,7 @@ def test_moments_in_pieces_are_the_moments_of_all():
     x, y = rng.standard_normal((1000, 6)) * 10.0 ** np.arange(-3, 3) + 5, rng.standard_normal(1000) - 1e3
     pieces = Moments.of(x[:10], y[:10]).plus(x[10:11], y[10:11]).plus(x[11:], y[11:])
     data, scale = pieces.standardised()
-    whole, _ = standardise(x, y)
+    whole, _ = observed(x, y).standardised()
     rows, _ = Rows(x, y).standardised()
     z, t = (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
     for part in (data, whole, rows):

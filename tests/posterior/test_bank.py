@@ -200,7 +200,7 @@ def test_samples_of_another_model_do_not_go_into_the_same_folder(tmp_path):
         ({"thin": 0}, "thin >= 1"),
         ({"burn_in": -1}, "burn_in >= 0"),
         ({"precision": "float8"}, "precision must be one of float16, full, got 'float8'"),
-        ({"budget": 0}, "budget is a number of bytes, or None for no limit, got 0"),
+        ({"budget": 0}, "budget must be a number of bytes, or None for no limit, got 0"),
     ],
 )
 def test_bad_options(options, message):
@@ -218,7 +218,7 @@ def test_a_bank_that_outgrows_its_budget_thins_itself(place, tmp_path, caplog):
     assert [s.step for s in bank] == list(range(30, 331, 20)) and bank.spacing == 20 and bank.thin == 5
     assert bank.nbytes <= whole.nbytes // 3
     assert [r.getMessage().partition(" bytes: ")[2] for r in caplog.records] == [
-        f"it dropped every second sample, {left} are left, and takes one every {spacing} steps from now on"
+        f"it dropped every second sample and has {left} left; from now on it takes one every {spacing} steps"
         for left, spacing in ((len_at(caplog, 0), 10), (len_at(caplog, 1), 20))
     ]
     thinned = {s.step: s for s in bank}
@@ -230,7 +230,7 @@ def test_a_bank_that_outgrows_its_budget_thins_itself(place, tmp_path, caplog):
 
 
 def len_at(caplog, i):
-    return int(caplog.records[i].getMessage().split("sample, ")[1].split()[0])
+    return int(caplog.records[i].getMessage().split("and has ")[1].split()[0])
 
 
 def test_all_chains_are_thinned_alike(tmp_path):

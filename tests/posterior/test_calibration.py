@@ -92,7 +92,7 @@ def test_recalibration_of_mixtures_and_of_predictions(part):
 def test_what_cannot_be_recalibrated():
     forecast = Mixture.of(RNG.normal(size=(20, 300)), 1e-3)
     for truth, mixture, options, message in (
-        (np.zeros(300), forecast, {"part": "noise"}, "parameters alone are spread so wide"),
+        (np.zeros(300), forecast, {"part": "noise"}, "spread of the parameters alone covers"),
         (np.full(300, 1e9), forecast, {"part": "noise"}, "check their units"),
         (np.zeros(300), Mixture.of(np.zeros((20, 300))), {}, "have no spread"),
         (np.zeros(300), Mixture.of(np.zeros((20, 300))), {"part": "noise"}, "ensembles without noise"),

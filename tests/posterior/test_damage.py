@@ -102,7 +102,7 @@ def test_every_single_bit_is_covered(tmp_path):
 def test_files_that_changed_places_are_noticed(bank):
     other = bank.folder / "sample-000-000000025.safetensors"
     (bank.folder / SAMPLE).write_bytes(other.read_bytes())
-    assert bank.verify() == {SAMPLE: "it is another sample than its name says"}
+    assert bank.verify() == {SAMPLE: "it holds another sample than its name says"}
 
 
 def test_a_base_of_another_run_is_noticed(tmp_path):

@@ -33,8 +33,8 @@ def test_chains_that_agree():
         (GOOD + 2 * np.arange(4)[:, None], r"these chains disagree about sigma: R-hat \d\.\d; run longer"),
         (GOOD[:1] + np.linspace(0, 5, 500), "the chain has not settled: the halves of sigma disagree"),
         (GOOD + 0.2 * np.arange(4)[:, None], "sigma is not yet settled: R-hat 1.0"),
-        (np.full((1, 100), 0.3), "the chain is stuck: sigma took 1 value"),
-        (np.stack([GOOD[0], np.ones(500)]), r"chains are stuck \(1\): sigma took 1 value"),
+        (np.full((1, 100), 0.3), "the chain is stuck: sigma took only 1 value"),
+        (np.stack([GOOD[0], np.ones(500)]), r"chains are stuck \(1\): sigma took only 1 value"),
         (1 + 1e-9 * GOOD, "this posterior has almost no spread: sigma is 1 "),
         (np.where(GOOD > 3, np.nan, GOOD), "sigma is not finite in .* of 2000 draws: the chain diverged"),
         (np.repeat(GOOD[:, :50], 10, 1), "sigma has .* effective draws of 2000, wanted 400"),
@@ -113,4 +113,4 @@ def test_one_line_for_each_kind_of_fault():
     apart = np.arange(4)[:, None]
     lines = verdict({"a": GOOD + 2 * apart, "b": GOOD + 5 * apart, "c": GOOD, "d": GOOD + 3 * apart})
     (line,) = (line for line in lines if "disagree" in line)
-    assert line.startswith("these chains disagree about b: R-hat") and line.endswith("(and so for d, a)")
+    assert line.startswith("these chains disagree about b: R-hat") and line.endswith("(likewise for d, a)")

@@ -140,5 +140,5 @@ def test_moved_models_are_noticed():
     model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
     flat.check_seating()
     model.double()
-    with pytest.raises(RuntimeError, match=r"'0.bias' no longer lives.*model.to\(...\) first"):
+    with pytest.raises(RuntimeError, match=r"'0.bias' is no longer part.*model.to\(...\) first"):
         flat.check_seating()

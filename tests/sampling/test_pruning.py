@@ -132,9 +132,9 @@ def test_sigma_does_not_count_pruned_weights():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"target": 1.0, "end": 10}, r"share of weights in \[0, 1\)"),
-        ({"target": -0.1, "end": 10}, r"share of weights in \[0, 1\)"),
-        ({"target": 70, "end": 10}, "70 % is 0.7"),
+        ({"target": 1.0, "end": 10}, r"must be a share in \[0, 1\)"),
+        ({"target": -0.1, "end": 10}, r"must be a share in \[0, 1\)"),
+        ({"target": 70, "end": 10}, "0.7 for 70 %, got 70"),
         ({"target": 0.5, "end": 0}, "0 <= start < end"),
         ({"target": 0.5, "end": 10, "start": 10}, "0 <= start < end"),
         ({"target": 0.5, "end": 10, "every": 0}, "every"),

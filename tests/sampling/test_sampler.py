@@ -276,7 +276,7 @@ def test_huge_but_finite_gradients_pass():
 def test_model_moved_after_construction():
     sampler = make()
     sampler.model.double()
-    with pytest.raises(RuntimeError, match="moved, cast or its parameters were replaced"):
+    with pytest.raises(RuntimeError, match="moved or cast, or its parameters were replaced"):
         sampler.step(X.double(), Y.double())
 
 
@@ -350,7 +350,7 @@ def test_schedules_that_leave_their_range_stop_the_chain_unchanged():
         sampler.step(X, Y)
     assert sampler.steps == 2
     with pytest.raises(ValueError, match="tau is 0"):
-        make(tau=Constant(0.0)).step(X, Y)
+        make(tau=Constant(0.0))
 
 
 def test_running_statistics_are_refused_or_frozen():
@@ -362,7 +362,7 @@ def test_running_statistics_are_refused_or_frozen():
     sampler.step(X, Y)
     assert (frozen[1].running_mean == 0).all()
     frozen.train()
-    with pytest.raises(ValueError, match="leave them so"):
+    with pytest.raises(ValueError, match="leave them in eval mode"):
         sampler.step(X, Y)
 
 

@@ -108,7 +108,7 @@ def test_errors(two, data, tmp_path):
     part = tmp_path / "part"
     train(short(**FOUR), data, part, progress=False)
     SurrogateRun.at(part / "chain-1", short(chain=1, **FOUR), data).begin()
-    with pytest.raises(ValueError, match="chain-1 is not finished: the same train command goes on"):
+    with pytest.raises(ValueError, match="chain-1 is not finished: resume it with the same train command"):
         predict(SurrogateRun.open(part, trust=True), np.ones((1, 6, 8)))
 
 

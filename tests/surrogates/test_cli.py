@@ -128,7 +128,7 @@ def test_predict_takes_the_mean_over_samples(data, finished, tmp_path):
 def test_report_is_one_file(finished, tmp_path):
     call("report", finished.path, finished.path, *OWN, "--out", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    for text in ("Learning curves", "Sparsity", "inclusion probabilities", "training mean", "seconds an epoch"):
+    for text in ("Learning curves", "Sparsity", "inclusion probabilities", "training mean", "seconds per epoch"):
         assert text in page
     # curves; for each run two samples, two figures of error bars and a histogram
     assert page.count("data:image/png;base64,") == 1 + 2 * 5
@@ -203,7 +203,7 @@ def test_bad_input_is_one_line_and_exit_code_two(data, finished, copy, tmp_path,
     (copy / "result.json").unlink()
     assert "result.json is damaged: it is missing" in error("evaluate", copy, *OWN)
     begun(copy)
-    assert "is not finished: the same train command" in error("evaluate", copy, *OWN)
+    assert "is not finished: resume it with the same train command" in error("evaluate", copy, *OWN)
     state = checkpoints(copy / "checkpoints")[-1] / "state.safetensors"
     state.write_bytes(b"rubbish" + state.read_bytes()[7:])
     settings = finished.settings
@@ -273,9 +273,9 @@ def test_what_is_refused_before_a_run_begins(data, tmp_path, monkeypatch, capsys
     assert "of 30 training samples is none" in refused(monkeypatch, capsys, *train, "--validation", 0.01)
     for method in ("adam", "psgld"):
         for network, message in {
-            "Scalar": "gives outputs of shape (2, 1) for 2 examples: it must be a tensor of shape (2, 110)",
-            "FirstAlone": "gives outputs of shape (1, 110) for 2 examples",
-            "Pair": "gives a tuple for 2 examples",
+            "Scalar": "returns outputs of shape (2, 1) for 2 examples: it must return a tensor of shape (2, 110)",
+            "FirstAlone": "returns outputs of shape (1, 110) for 2 examples",
+            "Pair": "returns a tuple for 2 examples",
             "Unbuilt": "with options {}, failed: AttributeError: 'Grid' object has no attribute 'sides'",
             "Double": "given inputs of shape (2, 1, 6, 8), failed: RuntimeError: mat1 and mat2 must have",
             "Unlayered": "needs sparse layers",

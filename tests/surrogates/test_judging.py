@@ -11,6 +11,7 @@ from sparse_langevin.posterior.reading import Reader
 from sparse_langevin.problems.darcy import DarcyData, Grid, Recipe, generate
 from sparse_langevin.problems.darcy.problem import DarcyProblem
 from sparse_langevin.storage.errors import DamagedError
+from sparse_langevin.storage.lines import write_line
 from sparse_langevin.surrogates import SurrogateRun, evaluate, train
 from sparse_langevin.surrogates import calibration as surrogate_calibration
 from sparse_langevin.surrogates.calibration import run_factors
@@ -74,6 +75,19 @@ def test_rivals_of_other_data_are_not_taken(copied, data, counted, tmp_path):
     other = generate(recipe, tmp_path / "other", workers=0)
     shutil.copy(copied.folder / "baselines-test.jsonl", other.folder)
     assert baselines(other) != baselines(copied) and counted["baselines"] == 2
+
+
+def test_rivals_of_another_version_are_computed_again(copied, counted, monkeypatch):
+    baselines(copied)
+    kept = copied.folder / "baselines-test.jsonl"
+    content = kept.read_bytes()
+    monkeypatch.setattr(DarcyProblem, "baselines_version", 2)
+    baselines(copied)
+    baselines(copied)
+    assert counted["baselines"] == 2 and kept.read_bytes() != content
+    monkeypatch.undo()
+    kept.write_bytes(write_line({"data": copied.fingerprint, "baselines": []}))  # from before versions were kept
+    assert baselines(copied) and kept.read_bytes() == content
 
 
 def test_factors_are_kept_and_found_again_with_more_chains(data, counted, tmp_path, forked):

@@ -67,5 +67,5 @@ class Talkative(torch.nn.Module):
 def test_errors_of_networks_are_one_line():
     with pytest.raises(ValueError, match=r"failed: RuntimeError: first line second line$"):
         make_network(f"{__name__}:Talkative", PROBLEM, {}, trust=True)
-    with pytest.raises(ValueError, match="network_options must be something that JSON can hold"):
+    with pytest.raises(ValueError, match="network_options must be values that JSON can hold"):
         short(network_options={"activation": torch.nn.ReLU})

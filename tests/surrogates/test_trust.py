@@ -84,7 +84,7 @@ def test_only_a_network_that_is_named_is_imported(planted):
     assert ended[:6] == [[2, []]] * 6 and ended[6:] == [[0, ["ran-planted"]]] * 5, done.stderr
     refusals = done.stderr.splitlines()[:6]
     for line in refusals[:5]:
-        assert "is code outside sparse-langevin, and would be run" in line and f"--network {NETWORK}," in line
+        assert "is code outside sparse-langevin, which would be run" in line and f"--network {NETWORK}," in line
     assert f"has the network {NETWORK}, not planted:Other" in refusals[5]
     assert {p.name for p in (planted / "out").iterdir()} == {"u.npz", "exported.npz", "report.html", "again"}
     (planted / "here" / "ran-planted").unlink()

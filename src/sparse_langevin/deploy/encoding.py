@@ -68,11 +68,11 @@ def encode(name: str, tensor: Tensor, *, weight: bool, values: Values) -> tuple[
 
 
 def decode(name: str, layer: Layer, arrays: Mapping[str, Tensor]) -> Tensor:
-    """Return the tensor that `encode` was given; ValueError or KeyError if the arrays are not those of the layer."""
+    """Return the tensor that `encode` was given; raise ValueError or KeyError if the arrays do not fit the layer."""
     if layer.values == "plain":
         tensor = arrays[name]
         if tuple(tensor.shape) != layer.shape or str(tensor.dtype) != f"torch.{layer.dtype}":
-            raise ValueError(f"{name!r} is {tensor.dtype} of shape {tuple(tensor.shape)}, not as the manifest says")
+            raise ValueError(f"{name!r} is {tensor.dtype} of shape {tuple(tensor.shape)}, unlike in the manifest")
         return tensor
     parts = {part: arrays[f"{name}:{part}"] for part in _PARTS[layer.encoding] + _PARTS[layer.values]}
     size = int(np.prod(layer.shape, dtype=np.int64))
@@ -85,7 +85,7 @@ def decode(name: str, layer: Layer, arrays: Mapping[str, Tensor]) -> Tensor:
 
 
 def _places(name: str, layer: Layer, parts: Mapping[str, Tensor], size: int) -> Tensor:
-    """Where in the flat tensor the nonzeros are."""
+    """Return the indices of the nonzeros in the flat tensor."""
     if layer.encoding == "bitmap":
         bits = np.unpackbits(parts["bitmap"].numpy(), count=size)
         places = torch.from_numpy(np.flatnonzero(bits))
@@ -96,12 +96,12 @@ def _places(name: str, layer: Layer, parts: Mapping[str, Tensor], size: int) -> 
             raise ValueError(f"the columns of {name!r} do not fit its shape {layer.shape}")
         places = torch.arange(layer.shape[0]).repeat_interleave(counts) * width + columns
     if len(places) != layer.nonzeros:
-        raise ValueError(f"{name!r} has places for {len(places)} nonzeros, the manifest says {layer.nonzeros}")
+        raise ValueError(f"{name!r} has places for {len(places)} nonzeros, but the manifest says {layer.nonzeros}")
     return places
 
 
 def _smallest(rows: int, columns: int, nonzeros: int, width: int) -> Encoding:
-    """The encoding with the fewest bytes; packed numbers are counted with their unpacked size."""
+    """Return the encoding with the fewest bytes; packed numbers are counted with their unpacked size."""
     sizes: dict[Encoding, int] = {"dense": rows * columns * width}
     sizes["bitmap"] = nonzeros * width + -(-rows * columns // 8)
     if columns <= MAX_COLUMNS:
@@ -110,7 +110,7 @@ def _smallest(rows: int, columns: int, nonzeros: int, width: int) -> Encoding:
 
 
 def _store(name: str, numbers: Tensor, values: Values) -> dict[str, Tensor]:
-    """Numbers of float32 as arrays."""
+    """Return float32 numbers as the arrays to store, by name."""
     if values in _BYTES:
         bits, width = numbers.numpy().view(np.uint32), _BYTES[values]
         if values == "short":
@@ -137,7 +137,7 @@ def _require_finite(name: str, numbers: Tensor, stored: Tensor, values: str) -> 
 
 
 def _restore(name: str, parts: Mapping[str, Tensor], count: int, values: str) -> Tensor:
-    """The numbers of `_store`."""
+    """Return the numbers that `_store` was given."""
     if values not in _BYTES:
         numbers = parts["numbers"]
         if numbers.shape != (count,) or str(numbers.dtype) != f"torch.{values}":
@@ -160,6 +160,6 @@ def _restore(name: str, parts: Mapping[str, Tensor], count: int, values: str) ->
     return torch.from_numpy(result.view(np.float32))
 
 
-_BYTES = {"packed": 3, "short": 2}  # for sign and mantissa
+_BYTES = {"packed": 3, "short": 2}  # bytes for the sign and the mantissa
 _PARTS: dict[str, tuple[str, ...]] = {"dense": (), "bitmap": ("bitmap",), "indices": ("columns", "counts")}
 _PARTS |= {form: ("exponents", "rest") if form in _BYTES else ("numbers",) for form in get_args(Values)}

@@ -1,8 +1,9 @@
 """A model in a folder, as small as its zeros allow, with checksums and without pickle.
 
-The folder is an artefact (see `storage.artefact`) with ``weights-HASH.safetensors``, the arrays that `encoding` makes
-of the tensors; the manifest says what they mean, and whatever the caller wants to add. The container is written first,
-under a name of its own, and the manifest last: after a crash there is the old model, the new one, or none.
+The folder is an artefact (see `storage.artefact`). Its file ``weights-HASH.safetensors`` contains the arrays into which
+`encoding` turns the tensors; the manifest describes them, and contains whatever the caller wants to add. The container
+is written first, under a name of its own, and the manifest last: after a crash there is the old model, the new one, or
+none.
 """
 
 import json
@@ -31,20 +32,20 @@ ModelFileError = StorageError  # the name of earlier versions
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` has written."""
+    """The result of `export`."""
 
     folder: Path
     size: int
-    """Bytes of the two files."""
+    """Size of the two files in bytes."""
     dense_size: int
-    """Bytes of the same tensors, stored as they are."""
+    """Size of the same tensors in bytes, stored as they are."""
     output_change: float | None
     """Largest absolute change of the output for the example; None if no example was given."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder says about its model."""
+    """The description of the model in a folder."""
 
     layers: dict[str, Layer]
     meta: dict[str, Any]
@@ -67,13 +68,12 @@ def export(
     model
         Any module.
     folder
-        Where to write; created if it does not exist. One that already holds a model is refused, unless ``overwrite`` is
-        true.
+        The folder to write to; it is created if it does not exist.
     values
         How the weights are stored: ``"packed"`` and ``"float32"`` exactly, ``"short"`` with a relative error of at most
         1/65536, ``"float16"`` and ``"bfloat16"`` rounded to these types.
     overwrite
-        Whether a model in the folder may be replaced.
+        Whether a model in the folder may be replaced; otherwise such a folder is an error.
     meta
         Anything that JSON can hold; it is kept in the manifest.
     example
@@ -100,7 +100,10 @@ def export(
 
 
 def load(folder: Path, model: nn.Module) -> nn.Module:
-    """Fill a model of the same architecture with what `export` wrote, and return it; on an error it is unchanged."""
+    """Load the tensors that `export` wrote into a model of the same architecture, and return it.
+
+    After an error the model is unchanged.
+    """
     artefact = Artefact.open(Path(folder), MODEL, finished=True)
     manifest = _manifest(artefact)
     _require_same_architecture(artefact.folder, manifest, model)
@@ -116,7 +119,7 @@ def load(folder: Path, model: nn.Module) -> nn.Module:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read and verify the manifest of a folder; the weights are not looked at."""
+    """Read and verify the manifest of a folder, without reading the weights."""
     return _manifest(Artefact.open(Path(folder), MODEL, finished=True))
 
 
@@ -131,7 +134,9 @@ def _encode(model: nn.Module, values: Values) -> tuple[dict[str, Layer], dict[st
     arrays: dict[str, Tensor] = {}
     for name, tensor in model.state_dict().items():
         if not isinstance(tensor, Tensor):
-            raise ValueError(f"{name!r} in the model's state is a {type(tensor).__name__}, only tensors can be stored")
+            raise ValueError(
+                f"{name!r} in the model's state is a {type(tensor).__name__}, but only tensors can be stored"
+            )
         layers[name], parts = encode(name, tensor, weight=name in parameters, values=values)
         arrays |= parts
     return layers, arrays

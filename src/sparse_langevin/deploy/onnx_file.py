@@ -18,7 +18,7 @@ from sparse_langevin.runtime.extras import require
 from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.storage.files import require_new, write_new
 
-TOLERANCE = 1e-4  # relative to the largest output: far above rounding, far below a layer that means something else
+TOLERANCE = 1e-4  # relative to the largest output: far above rounding errors, far below those of a wrong layer
 
 
 def require_onnx() -> Any:
@@ -34,7 +34,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: boo
     Parameters
     ----------
     model
-        Takes one tensor and returns one. It is exported in eval mode.
+        A model that takes one tensor and returns one. It is exported in eval mode.
     example
         An input with at least two samples; the first dimension is the batch and may have any size in the file.
     path
@@ -45,7 +45,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: boo
     Returns
     -------
     float
-        Largest absolute difference of the outputs of ONNX Runtime and torch.
+        Largest absolute difference between the outputs of ONNX Runtime and torch.
     """
     path = Path(path)
     require_new(path, overwrite=overwrite)
@@ -65,7 +65,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path, *, overwrite: boo
     if not difference <= TOLERANCE * scale:
         raise ValueError(
             f"ONNX Runtime and torch differ by {difference:g} for outputs up to {scale:g}: nothing was written. "
-            "The model has an operation that ONNX Runtime carries out differently."
+            "The model has an operation that ONNX Runtime computes differently."
         )
     write_new(path, data, overwrite=overwrite)
     return difference
@@ -81,13 +81,13 @@ def _convert(model: nn.Module, example: Tensor) -> bytes:
                 dynamic_shapes=({0: torch.export.Dim("batch")},),
                 input_names=["input"],
                 output_names=["output"],
-                optimize=False,  # it takes constants below 1e-8 for zero, and ONNX Runtime optimises by itself
+                optimize=False,  # it would replace constants below 1e-8 by zero, and ONNX Runtime optimises anyway
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
         cause = str(error.__cause__ or error).strip().split("\n")[0]
         raise ValueError(f"torch cannot turn this model into ONNX with any batch size: {cause}") from error
-    assert program is not None  # only the exporter before this one returns None
+    assert program is not None  # only the previous exporter of torch returns None
     data: bytes = program.model_proto.SerializeToString()
     return data
 

@@ -5,9 +5,9 @@ nonzeros ``cuts[r, p]`` to ``cuts[r, p + 1]`` are those of row r in panel p. A p
 its activations stay in the cache of one core.
 
 For a single input, each step gathers the activations of `GATHER` nonzeros. A batch is packed first, with `LANES`
-samples side by side, so that a nonzero is multiplied by neighbours in memory and the sums of a row stay in registers
-until its nonzeros are used up. Each sum is split into `WAYS` parts, because an addition has to wait for the one before
-it. The compiler does neither on its own, so the two inner loops are written in LLVM's intermediate language.
+samples side by side, so that a nonzero is multiplied by neighbours in memory, and the sums of a row stay in registers
+until all its nonzeros are processed. Each sum is split into `WAYS` parts, because an addition has to wait for the
+previous one. The compiler does neither on its own, so the two inner loops are written in LLVM's intermediate language.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 LANES = 16  # samples; with 8 or 64, a batch of 64 took longer
 WAYS = 4
 GATHER = 8  # nonzeros
-TILE = 64  # rows whose sums and nonzeros stay in the cache while all samples pass by
+TILE = 64  # rows whose sums and nonzeros stay in the cache while all samples are processed
 PANEL = 1024  # columns: 64 KiB of packed activations
 
 FLOAT, INDEX = ir.FloatType(), ir.IntType(64)
@@ -97,7 +97,7 @@ def _add_row_code(context: Any, builder: Any, signature: Any, arguments: Any) ->
 
 
 def _dot_row_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """The sum of values[j] * x[columns[j]] for first <= j < last."""
+    """Return the sum of values[j] * x[columns[j]] for first <= j < last."""
     values, columns, x = (_data(context, builder, signature, arguments, i) for i in (0, 1, 4))
     vector = ir.VectorType(FLOAT, GATHER)
 
@@ -123,7 +123,7 @@ def _dot_row_code(context: Any, builder: Any, signature: Any, arguments: Any) ->
 def _loop(
     builder: Any, start: Any, stop: Any, size: int, totals: Sequence[Any], step: Callable[[Any, Any], Any]
 ) -> tuple[Any, list[Any]]:
-    """Take steps of ``size`` indices, one for each total, while all fit; return where they end, and the totals."""
+    """Take steps of ``size`` indices, one for each total, while all fit; return the end index and the totals."""
     before = builder.block
     head, body, after = (builder.append_basic_block() for _ in range(3))
     builder.branch(head)
@@ -150,7 +150,7 @@ def _column(builder: Any, columns: Any, j: Any) -> Any:
 
 
 def _vector(builder: Any, pointer: Any, place: Any, kind: Any) -> Any:
-    """Load the numbers from ``place`` on, which need not be aligned."""
+    """Load the numbers that begin at ``place``, which need not be aligned."""
     return builder.load(builder.bitcast(builder.gep(pointer, [place]), kind.as_pointer()), align=4)
 
 

@@ -19,10 +19,11 @@ from sparse_langevin.runtime import threads
 from sparse_langevin.sampling.kernels.engines import pieces
 
 # For each number of weights, the share of zeros from which a layer becomes faster at batch sizes from 1 to 64
-# (python -m benchmarks --only deploy): where the dense weights do not stay in the cache, and where they do.
+# (python -m benchmarks --only deploy). The dense weights of the first size do not fit into the cache, those of the
+# second do.
 MIN_ZEROS = ((3_000_000, 0.65), (500_000, 0.8))
-SMALL = 300_000  # nonzeros to visit, about 0.2 ms; for fewer it is not worth waking a thread
-FEW = 2  # so many samples are faster one by one than packed
+SMALL = 300_000  # nonzeros, which take about 0.2 ms; with fewer, starting threads is not worthwhile
+FEW = 2  # up to this many samples are faster one by one than packed
 
 logger = logging.getLogger("sparse_langevin")
 
@@ -30,8 +31,8 @@ logger = logging.getLogger("sparse_langevin")
 class SparseLinear(nn.Module):
     """A linear layer that keeps and multiplies only its nonzero weights, on as many threads as torch uses.
 
-    The result equals that of the dense layer up to rounding, and does not depend on the number of threads. One thing
-    differs: where the dense layer multiplies zero by infinity and gets NaN, this one skips the product. There are no
+    The result equals that of the dense layer up to rounding, and does not depend on the number of threads. There is one
+    difference: where the dense layer multiplies zero by infinity and gets NaN, this one skips the product. There are no
     gradients. The nonzeros are stored in float32, and their columns in 16 bits if there are at most 65,536 columns.
 
     Parameters
@@ -84,7 +85,7 @@ class SparseLinear(nn.Module):
         return dense
 
     def extra_repr(self) -> str:
-        """Shapes, and the share of zeros."""
+        """Return the shape and the share of zeros."""
         zeros = 1.0 - len(self.values) / max(1, self.out_features * self.in_features)
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.has_bias}, zeros={zeros:.1%}"
@@ -103,7 +104,7 @@ class SparseLinear(nn.Module):
                 _in_pieces(task, self.out_features, len(self.values))
         else:
             blocks = math.ceil(len(flat) / kernel.LANES)
-            # Memory of torch begins at a cache line, that of NumPy does not; this saves a quarter of the time.
+            # torch aligns memory with cache lines, NumPy does not; this saves a quarter of the time.
             packed = flat.new_empty(blocks, self.in_features, kernel.LANES).numpy()
             _in_pieces(functools.partial(kernel.pack, flat.numpy(), packed), self.in_features, packed.size)
             task = functools.partial(kernel.multiply_packed, *matrix, packed, out.numpy())
@@ -120,22 +121,22 @@ class SparseLinear(nn.Module):
             )
         if x.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
-                "SparseLinear has no gradients: call the model under torch.no_grad(), or train a dense one"
+                "SparseLinear has no gradients: call the model under torch.no_grad(), or train a dense model"
             )
 
 
 def sparsify(model: nn.Module, *, min_zeros: float | None = None) -> nn.Module:
     """Copy a model for inference, with `SparseLinear` in place of the linear layers that are sparse enough.
 
-    The copy is in eval mode and without gradients; the model itself is not touched.
+    The copy is in eval mode and without gradients; the model itself does not change.
 
     Parameters
     ----------
     model
         Any module.
     min_zeros
-        Share of zeros from which a layer is replaced, whatever its size. The default depends on the size and was
-        measured, see `MIN_ZEROS`.
+        Share of zeros from which a layer is replaced, whatever its size. The default was measured and depends on the
+        size of the layer, see `MIN_ZEROS`.
     """
     if min_zeros is not None and not 0.0 <= min_zeros <= 1.0:
         raise ValueError(f"min_zeros must be a share in [0, 1], got {min_zeros!r}")
@@ -154,10 +155,10 @@ def sparsify(model: nn.Module, *, min_zeros: float | None = None) -> nn.Module:
 
 
 def require_dense(model: nn.Module) -> None:
-    """Refuse a model that `sparsify` has made, because its layers cannot be stored."""
+    """Raise an error for a model made by `sparsify`, because its layers cannot be stored."""
     for name, layer in model.named_modules():
         if isinstance(layer, SparseLinear):
-            raise ValueError(f"{name or 'the model'!r} is a SparseLinear: give the dense model that sparsify was given")
+            raise ValueError(f"{name or 'the model'!r} is a SparseLinear: pass the dense model from before sparsify")
 
 
 def _gains(layer: nn.Module, min_zeros: float | None) -> TypeGuard[nn.Linear]:
@@ -177,7 +178,7 @@ def _in_pieces(task: Any, length: int, work: int) -> None:
     if count == 1:
         task(0, length)
         return
-    piece = math.ceil(length / (2 * count))  # two for each thread, because larger pieces use the cache better
+    piece = math.ceil(length / (2 * count))  # only two for each thread, because large pieces use the cache better
     threads.run(deque(functools.partial(task, *ends) for ends in pieces(length, piece)), count)
 
 

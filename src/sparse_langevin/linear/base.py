@@ -1,7 +1,8 @@
-"""What both scikit-learn estimators share: parameters and their checks, the prior's scales, selection, diagnostics."""
+"""The base of both scikit-learn estimators: parameters and their checks, the prior's scales, selection, diagnostics."""
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -20,12 +21,12 @@ from sparse_langevin.linear.gaussian import Array, Hyper
 from sparse_langevin.linear.runner import Chains, Plan
 from sparse_langevin.sampling.methods import method_named
 
-WATCHED = 12  # observations whose predictions are watched for convergence
+WATCHED = 12  # number of observations whose predictions are monitored for convergence
 
 
 @dataclass(repr=False, eq=False)
 class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """The parameters, as fields: a subclass adds its own, and scikit-learn reads them all from ``__init__``."""
+    """Base class with the common parameters as fields, which scikit-learn reads from the generated ``__init__``."""
 
     method: str = "psgld-sa"
     _: KW_ONLY
@@ -53,13 +54,12 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return chosen
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter makes no sense; every fit does this before it computes anything."""
+        """Raise an error if a parameter has a bad value; every fit does this before it computes anything."""
         method_named(self.method)
         check_random_state(self.random_state)
         for name, value in self.get_params(deep=False).items():
-            allowed, wanted = RULES.get(name, (_anything, ""))
-            if not allowed(value):
-                raise ValueError(f"{name} must be {wanted}, got {value!r}")
+            if name in RULES and not RULES[name][0](value):
+                raise ValueError(f"{name} must be {RULES[name][1]}, got {value!r}")
 
     def _rows(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """Return X, or X and y, after scikit-learn's checks; X is dense, in double precision."""
@@ -82,7 +82,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             prior_variance=slab / p,
             spike_slab=method.selects,
             precondition=method.preconditioned,
-            jumps=max(30, p // 20),  # fewer leave correlated predictors stuck in one of several models
+            jumps=max(30, p // 20),  # with fewer, correlated predictors would stay stuck in one of several models
         )
 
     def _plan(self) -> Plan:
@@ -93,31 +93,27 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return workers
 
     def _report(self, chains: Chains) -> None:
-        """Keep the diagnostics, and warn if the chains have not converged."""
+        """Store the diagnostics, and warn if the chains have not converged."""
         self.rhat_, self.ess_, self.n_steps_ = chains.rhat, chains.ess, chains.steps
         if chains.rhat > self.target_rhat or chains.ess < self.target_ess:
             warnings.warn(
                 f"after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat {chains.rhat:.3f} "
-                f"(wanted: at most {self.target_rhat:g}) and an effective sample size of {chains.ess:.0f} (wanted: "
-                f"{self.target_ess:g}). Means are usually fine; intervals may be rough. Raise max_steps, or lower the "
-                "targets.",
+                f"(target: at most {self.target_rhat:g}) and an effective sample size of {chains.ess:.0f} (target: at "
+                f"least {self.target_ess:g}). Means are usually fine; intervals may be rough. Increase max_steps, or "
+                "relax the targets.",
                 ConvergenceWarning,
-                stacklevel=4,  # where the user calls fit or partial_fit
+                stacklevel=4,  # the line on which the user calls fit or partial_fit
             )
 
 
 def check_level(level: float) -> None:
-    """Raise unless ``level`` is a probability strictly between 0 and 1."""
+    """Raise an error unless ``level`` is a probability strictly between 0 and 1."""
     if not (_is_number(level) and 0 < level < 1):
         raise ValueError(f"level must be between 0 and 1, for example 0.95, got {level!r}")
 
 
 def _dense(X: Any) -> Array:
     return X.toarray() if sparse.issparse(X) else np.asarray(X)
-
-
-def _anything(value: Any) -> bool:
-    return True
 
 
 def _is_number(value: Any) -> bool:
@@ -138,8 +134,8 @@ def _is_number_of_jobs(value: Any) -> bool:
 
 POSITIVE = "a positive, finite number"
 COUNT = "a whole number of at least 1"
-# What each parameter may be, and how to say so.
-RULES = {
+# For each parameter, a check of its value and the description of what is allowed.
+RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "expected_effects": (_is_positive, POSITIVE),
     "expected_r2": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
     "v0": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),

@@ -22,7 +22,7 @@ from sparse_langevin.sampling.methods import method_named
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
-    """Logistic (two classes) or softmax regression under a spike-and-slab prior, sampled by Langevin dynamics.
+    """Logistic (two classes) or softmax regression with a spike-and-slab prior, sampled by Langevin dynamics.
 
     All parameters of `SparseBayesRegressor` have the same meaning here, except that ``v0`` and ``v1`` are in units of
     the scores (log-odds): by default 0.2/sqrt(n) and (pi^2/3) expected_r2/(1 - expected_r2)/expected_effects.
@@ -30,7 +30,7 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
     Parameters
     ----------
     batch_size
-        Observations per step, a new random choice each time; None takes all of them. Minibatches make steps cheaper,
+        Number of observations in each step, chosen at random; None takes all of them. Minibatches make steps cheaper,
         but the posterior somewhat too wide.
 
     Attributes
@@ -38,23 +38,23 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
     classes_
         The labels, in the order of the columns of `predict_proba`.
     coef_
-        Posterior means of the coefficients, (1, predictors) for two classes, (classes, predictors) for more.
+        Posterior means of the coefficients, of shape (1, predictors) for two classes, (classes, predictors) for more.
     coef_std_
         Posterior standard deviations of the coefficients, in the same shape.
     intercept_
         Posterior means of the intercepts, one per row of ``coef_``.
     inclusion_probability_
-        Posterior probability of each predictor to have an effect on at least one class.
+        Posterior probability that each predictor has an effect on at least one class.
     coef_samples_
-        Posterior draws of the coefficients, (draws, rows of ``coef_``, predictors).
+        Posterior draws of the coefficients, of shape (draws, rows of ``coef_``, predictors).
     intercept_samples_
-        Posterior draws of the intercepts, (draws, rows of ``coef_``).
+        Posterior draws of the intercepts, of shape (draws, rows of ``coef_``).
     rhat_
-        Largest R-hat over the scores that were watched.
+        Largest R-hat of the monitored scores.
     ess_
-        Smallest effective sample size over the scores that were watched.
+        Smallest effective sample size of the monitored scores.
     n_steps_
-        Steps of each chain after burn-in.
+        Number of steps of each chain after burn-in.
 
     Examples
     --------
@@ -69,25 +69,25 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
     batch_size: int | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit to (n, p) predictors and n labels."""
+        """Fit the model to (n, p) predictors and n labels."""
         self._check_parameters()
         x, y = self._rows(X, y, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"the labels have one class only, {str(self.classes_[0])!r}: a classifier needs two or more"
+                f"the labels have one class only, {str(self.classes_[0])!r}: a classifier needs at least two"
             )
         return self._learn(x, labels)
 
     def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class, (rows,), if there are two; logarithms of all probabilities, if more."""
+        """Return the log-odds of the second of two classes; for more classes, the logarithms of all probabilities."""
         logarithm = np.log(np.maximum(self.predict_proba(X), 1e-300))
         scores: Array = logarithm[:, 1] - logarithm[:, 0] if logarithm.shape[1] == 2 else logarithm
         return scores
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, (rows, classes), averaged over the posterior."""
+        """Return the probabilities of the classes, (rows, classes), averaged over the posterior."""
         check_is_fitted(self)
         X = self._rows(X, reset=False)
         total = np.zeros((len(X), len(self.classes_)))
@@ -100,15 +100,15 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
         return total / len(self.coef_samples_)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class."""
+        """Return the most probable class of each row."""
         best = self.predict_proba(X).argmax(1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def _learn(self, x: Array, labels: NDArray[np.intp]) -> Self:
-        """Sample from the posterior; labels are numbers of classes."""
+        """Sample from the posterior; ``labels`` are indices of classes."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        order = rng.permutation(len(labels))  # the observations that are watched shall be a random choice
+        order = rng.permutation(len(labels))  # so that the monitored observations are a random choice
         x, labels = x[order], labels[order]
         scale = Scale(len(x), x.mean(0), x.std(0), 0.0, 1.0)
         targets = np.arange(len(self.classes_))[:, None] == labels
@@ -125,24 +125,24 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
     def _sample(self, z: Array, targets: Array, rng: np.random.Generator) -> Chains:
         """Run the chains on standardised predictors."""
         n, p = z.shape
-        # On the scale of the scores noise has standard deviation pi/sqrt(3), and n observations inform like n/4.
+        # On the scale of the scores the noise has standard deviation pi/sqrt(3), and n observations are worth n/4.
         signal = math.pi**2 / 3 * self.expected_r2 / (1 - self.expected_r2)
         hyper = self._hyper(p, 0.2 / math.sqrt(n), signal)
-        hyper = hyper._replace(jumps=max(5, p // 20))  # they cost more here than a Langevin step
+        hyper = hyper._replace(jumps=max(5, p // 20))  # here they cost more than a Langevin step
         batch = n if self.batch_size is None else min(int(self.batch_size), n)
         data = Data(z, np.ascontiguousarray(z.T), targets, batch)
         states = [logistic.initial_state(data, hyper, rng) for _ in range(self.n_chains)]
         watched = z[:: max(1, n // WATCHED)]
 
         def watch(draws: list[Array]) -> Array:
-            """Scores of some observations; those of several classes matter only up to a common shift."""
+            """Return the scores of some observations; with several classes a common shift does not matter."""
             scores: Array = draws[0] @ watched.T + draws[1][..., None]
             return scores if scores.shape[2] == 1 else scores - scores.mean(2, keepdims=True)
 
         return run(logistic.advance, data, hyper, states, self._plan(), watch, rng, self._workers())
 
     def _constant(self, targets: NDArray[np.bool_], p: int) -> Self:
-        """No predictor varies: the classes' shares are all there is to say."""
+        """Fit the share of each class alone, since no predictor varies."""
         share = np.clip(targets.mean(1), 1e-3, 1 - 1e-3)
         intercept = np.log(share) - np.log1p(-share) if len(share) == 1 else np.log(share)
         scale = Scale(1, np.zeros(p), np.zeros(p), 0.0, 1.0)

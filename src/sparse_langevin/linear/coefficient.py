@@ -1,7 +1,7 @@
 r"""One coefficient given all others: closed forms that make the latent variables of a linear model exact.
 
-Where the log-likelihood of coefficient b is (c b - q b^2/2)/sigma^2 (exactly so for a Gaussian response, and to second
-order otherwise), the spike and the slab both integrate over b:
+If the log-likelihood of coefficient b is (c b - q b^2/2)/sigma^2 (which is exact for a Gaussian response, and of second
+order otherwise), the integrals of the spike and of the slab over b are known:
 
     slab    S = (1 + v1 q)^(-1/2) exp(c^2/(2 sigma^2 (q + 1/v1)))     b ~ N(c/(q + 1/v1), sigma^2/(q + 1/v1))
     spike   L = (2 v0)^(-1) sqrt(2 pi/q) (M(z+) + M(z-))              |b| = (sigma/sqrt(q)) T(z+-), sign +-
@@ -25,7 +25,7 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 @compiled
 def log_mills(z):
-    """Logarithm of M(z)."""
+    """Return the logarithm of M(z)."""
     if z > -30.0:
         return 0.5 * z * z + math.log(0.5 * math.erfc(-z / math.sqrt(2.0)))
     w = 1.0 / (z * z)
@@ -34,7 +34,7 @@ def log_mills(z):
 
 @compiled
 def evidence(c, q, sigma, v0, v1):
-    """Return the logarithms of S and L, and of the spike's conditional its E|b| and its probability of b > 0."""
+    """Return log S and log L, and of the spike's conditional distribution E|b| and P(b > 0)."""
     slab = -0.5 * math.log1p(v1 * q) + c * c / (2.0 * sigma**2 * (q + 1.0 / v1))
     root = math.sqrt(q)
     z_plus, z_minus = (c / sigma - 1.0 / v0) / root, (-c / sigma - 1.0 / v0) / root
@@ -49,7 +49,7 @@ def evidence(c, q, sigma, v0, v1):
 
 @compiled
 def draw(c, q, sigma, v0, v1, logit_delta):
-    """Draw b from its exact conditional, gamma summed out; return it and log of the normalising constant."""
+    """Draw b from its exact conditional with gamma summed out; return it with the log of the normalising constant."""
     slab, spike, _, positive = evidence(c, q, sigma, v0, v1)
     odds = slab - spike + logit_delta
     log_z = log_sum(spike, odds)
@@ -62,7 +62,7 @@ def draw(c, q, sigma, v0, v1, logit_delta):
 
 @compiled
 def log_normaliser(c, q, sigma, v0, v1, logit_delta):
-    """Logarithm of (delta S + (1 - delta) L) up to log(1 - delta)."""
+    """Return the logarithm of (delta S + (1 - delta) L) up to log(1 - delta)."""
     slab, spike, _, _ = evidence(c, q, sigma, v0, v1)
     odds = slab - spike + logit_delta
     return log_sum(spike, odds)
@@ -70,19 +70,19 @@ def log_normaliser(c, q, sigma, v0, v1, logit_delta):
 
 @compiled
 def log_sum(spike, odds):
-    """Logarithm of exp(spike) (1 + exp(odds)), without overflow."""
+    """Return the logarithm of exp(spike) (1 + exp(odds)), without overflow."""
     return spike + max(odds, 0.0) + math.log1p(math.exp(-abs(odds)))
 
 
 @compiled
 def slab_probability(b, sigma, v0, v1, logit_delta):
-    """P(gamma = 1 | b): the weight of the slab in the prior's gradient at b."""
+    """Return P(gamma = 1 | b), the weight of the slab in the prior's gradient at b."""
     return sigmoid(log_odds(b, sigma, v0, v1, log_ratio_at_zero(v0, v1) + logit_delta))
 
 
 @compiled
 def truncated_normal(mean):
-    """N(mean, 1) on (0, inf): by rejection from a normal, or from an exponential in the tail (Robert, 1995)."""
+    """Draw from N(mean, 1) on (0, inf) by rejection, from a normal or in the tail an exponential (Robert, 1995)."""
     if mean > -0.4:
         while True:
             value = mean + np.random.standard_normal()
@@ -97,11 +97,11 @@ def truncated_normal(mean):
 
 @compiled
 def sigmoid(odds):
-    """1/(1 + exp(-odds)), without overflow."""
+    """Return 1/(1 + exp(-odds)), without overflow."""
     return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
 
 
 @compiled
 def logit(delta):
-    """log(delta/(1 - delta))."""
+    """Return log(delta/(1 - delta))."""
     return math.log(delta) - math.log1p(-delta)

@@ -4,21 +4,22 @@ r"""A chain over the coefficients of a Gaussian linear model: PSGLD-SA in one co
     gamma_j ~ Bernoulli(delta),     sigma^2 ~ InverseGamma(nu/2, nu lambda/2)
 
 with standardised X and y. The slab is that of the general model with sigma^2 v1 = slab held fixed: effects are of the
-order of the response, and a slab that grows with the noise would let strong effects push sigma up. One step:
+order of the response, and with a slab that grows with the noise, strong effects would increase sigma. In one step:
 
 1. all coefficients take a preconditioned Langevin step on the log posterior with gamma summed out,
    beta += eps G g + sqrt(2 eps G) z, where the pull of the spike never carries a coefficient across zero;
 2. a few coefficients, chosen at random, are drawn from their exact conditional (see `coefficient`): Langevin steps
    alone would take very long to carry a coefficient out of a narrow spike;
-3. now and then rho_j = P(gamma_j = 1 | all other coefficients), delta and sigma take a step of stochastic
-   approximation, with beta_j integrated out of rho_j and of the spike's |beta_j|.
+3. every few steps rho_j = P(gamma_j = 1 | all other coefficients) is computed, and delta and sigma take a step of
+   stochastic approximation, with beta_j integrated out of rho_j and of the spike's |beta_j|.
 
-With gamma summed out and delta, sigma at their limits the chain targets the exact posterior; with the averaged latent
-variables of the general sampler it would be the product of a Laplace and a Gaussian density, and a coefficient that is
-in doubt would be neither in nor out. During burn-in the spike narrows from ``V0_START`` to v0, and the preconditioner
-G = 1/(curvature) and the step size adapt; afterwards both stay, so that no correction term Gamma is needed.
+With gamma summed out, and delta and sigma at their limits, the chain targets the exact posterior. With the averaged
+latent variables of the general sampler the prior would be the product of a Laplace and a Gaussian density, in which an
+uncertain coefficient is neither in nor out. During burn-in the spike narrows from ``V0_START`` to v0, and the
+preconditioner G = 1/(curvature) and the step size adapt; afterwards both are fixed, so that no correction term Gamma is
+needed.
 
-Under a Gaussian prior (``spike_slab`` false) beta_j ~ N(0, prior_variance) and only sigma is learned.
+With a Gaussian prior (``spike_slab`` false) beta_j ~ N(0, prior_variance), and only sigma is learned.
 """
 
 import math
@@ -38,31 +39,31 @@ delta_mean = compiled(mixture.delta_mean)
 sigma_root = compiled(mixture.sigma_root)
 
 V0_START = 0.1  # width of the spike at the beginning, in units of sigma
-STEP = 0.3  # eps times the largest curvature: a bias of a few per cent in the stiffest direction
-SPIKE_STEP = 0.1  # eps times G at most, in units of the squared width of a spike
+STEP = 0.3  # eps times the largest curvature: gives a bias of a few per cent in the stiffest direction
+SPIKE_STEP = 0.1  # largest eps times G, in units of the squared width of a spike
 LATENT_EVERY = 5  # steps between updates of the latent variables
 ADAPT_EVERY = 50  # steps between updates of the step size during burn-in
 
 
 class Hyper(NamedTuple):
-    """The prior and the algorithm, in the form that the compiled loops read."""
+    """The settings of the prior and of the algorithm, for the compiled loops."""
 
     v0: float
-    """Scale of the spike in units of sigma"""
+    """Scale of the spike in units of sigma."""
     slab: float
-    """Variance of the slab"""
+    """Variance of the slab."""
     a: float
     b: float
-    """delta ~ Beta(a, b)"""
+    """Parameters of the prior delta ~ Beta(a, b)."""
     nu: float
     lambda_: float
-    """sigma^2 ~ InverseGamma(nu/2, nu lambda/2)"""
+    """Parameters of the prior sigma^2 ~ InverseGamma(nu/2, nu lambda/2)."""
     prior_variance: float
-    """Variance of the Gaussian prior, for methods that do not select"""
+    """Variance of the Gaussian prior, for methods that do not select."""
     spike_slab: bool
     precondition: bool
     jumps: int
-    """Coefficients that are drawn from their conditional in each step"""
+    """Number of coefficients that are drawn from their conditional in each step."""
 
 
 class Data(NamedTuple):
@@ -71,24 +72,24 @@ class Data(NamedTuple):
     x: Array
     y: Array
     square: Array
-    """x_j'x_j"""
+    """The sums of squares x_j'x_j."""
     rest: float
-    """What the residual sum of squares has in addition to that of these rows: zero if they are the data themselves"""
+    """Residual sum of squares of the data in addition to that of these rows; zero if the rows are the data."""
     size: float
-    """Number of observations"""
+    """Number of observations."""
 
 
 class State(NamedTuple):
-    """Where a chain stands; arrays are changed in place."""
+    """The state of a chain; its arrays are changed in place."""
 
     beta: Array
     metric: Array
-    """The preconditioner G"""
+    """The preconditioner G."""
     rho: Array
     direction: Array
-    """Estimated direction of largest curvature, which the power iteration improves"""
+    """Estimated direction of largest curvature, which the power iteration improves."""
     scalars: Array
-    """sigma, delta, eps, and the number of updates of the latent variables so far"""
+    """sigma, delta, eps, and the number of updates of the latent variables so far."""
 
 
 SIGMA, DELTA, EPS, UPDATES = range(4)
@@ -113,8 +114,8 @@ def unit_vector(p: int, rng: np.random.Generator) -> Array:
 def advance(data, hyper, state, steps, thin, burn_in, seed):
     """Take ``steps`` steps; return every ``thin``-th beta and sigma, and the mean of the inclusion probabilities.
 
-    The first ``burn_in`` of these steps narrow the spike and adapt step size and preconditioner; call with
-    ``burn_in`` = 0 to go on with a chain that has its burn-in behind it.
+    The first ``burn_in`` of these steps narrow the spike and adapt the step size and the preconditioner; a chain
+    continues after its burn-in with ``burn_in`` = 0.
     """
     np.random.seed(seed)
     beta, scalars, p = state.beta, state.scalars, len(state.beta)
@@ -145,7 +146,7 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
 
 @compiled
 def spike_width(hyper, k, burn_in):
-    """v0 at step k: from ``V0_START`` it narrows geometrically during the first half of the burn-in."""
+    """Return v0 at step k, which narrows geometrically from ``V0_START`` during the first half of the burn-in."""
     if hyper.spike_slab and k < burn_in / 2 and hyper.v0 < V0_START:
         return V0_START * (hyper.v0 / V0_START) ** (2.0 * k / burn_in)
     return hyper.v0
@@ -153,7 +154,7 @@ def spike_width(hyper, k, burn_in):
 
 @compiled
 def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
-    """Langevin step of all coefficients under the spike and slab; ``gradient`` is X'(y - X beta)."""
+    """Take a Langevin step of all coefficients with the spike and slab; ``gradient`` is X'(y - X beta)."""
     sigma, delta, eps = scalars[SIGMA], scalars[DELTA], scalars[EPS]
     v1 = slab_variance / sigma**2
     logit_delta = logit(delta)
@@ -167,7 +168,7 @@ def _spike_slab_step(gradient, beta, metric, scalars, v0, slab_variance):
 
 @compiled
 def _gaussian_step(gradient, beta, metric, scalars, variance):
-    """Langevin step of all coefficients under a Gaussian prior; ``gradient`` is X'(y - X beta)."""
+    """Take a Langevin step of all coefficients with a Gaussian prior; ``gradient`` is X'(y - X beta)."""
     sigma, eps = scalars[SIGMA], scalars[EPS]
     for j in range(len(beta)):
         e = eps * metric[j]
@@ -188,7 +189,7 @@ def _jump(data, beta, residual, j, scalars, v0, slab_variance):
 
 @compiled
 def _update_latents(data, hyper, state, residual, v0):
-    """Set ``state.rho`` to the current inclusion probabilities; delta and sigma take a step towards their targets."""
+    """Set ``state.rho`` to the current inclusion probabilities; move delta and sigma towards their targets."""
     beta, rho, scalars, p = state.beta, state.rho, state.scalars, len(state.beta)
     sigma, delta = scalars[SIGMA], scalars[DELTA]
     omega = omega_at(scalars[UPDATES])
@@ -212,7 +213,7 @@ def _update_latents(data, hyper, state, residual, v0):
 
 @compiled
 def _adapt(data, hyper, state, v0, iterations):
-    """Set the preconditioner from the curvature, and the step size from the largest curvature that is left."""
+    """Set the preconditioner from the curvature, and the step size from the largest curvature that remains."""
     metric, rho, scalars, direction = state.metric, state.rho, state.scalars, state.direction
     sigma, p = scalars[SIGMA], len(state.metric)
     prior = np.empty(p)

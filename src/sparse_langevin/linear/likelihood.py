@@ -1,6 +1,6 @@
 r"""The likelihood of classes: scores, probabilities and gradients.
 
-P(class | x) from the scores eta = intercept + X w: sigmoid for two classes (one row of w), softmax for more.
+P(class | x) comes from the scores eta = intercept + X w: a sigmoid for two classes (one row of w), a softmax for more.
 """
 
 import math
@@ -18,15 +18,15 @@ class Data(NamedTuple):
 
     x: Array
     columns: Array
-    """The transpose of x, so that the values of one predictor lie side by side"""
+    """The transpose of x, so that the values of one predictor are contiguous in memory."""
     y: Array
     batch: int
-    """Number of rows in each step; all of them if it equals their number"""
+    """Number of rows in each step; the number of all rows if there are no minibatches."""
 
 
 @compiled
 def class_scores(x, w, intercept):
-    """Scores eta, a row for each row of w."""
+    """Return the scores eta, with a row for each row of w."""
     scores = w @ x.T
     for k in range(len(intercept)):
         scores[k] += intercept[k]
@@ -35,7 +35,7 @@ def class_scores(x, w, intercept):
 
 @compiled
 def probabilities(scores):
-    """Probabilities of the classes: a row's own sigmoid, or the softmax over several rows."""
+    """Return the probabilities of the classes: the sigmoid of a single row, or the softmax over several rows."""
     rows, n = scores.shape
     result = np.empty((rows, n))
     for i in range(n):
@@ -54,7 +54,7 @@ def probabilities(scores):
 
 @compiled
 def likelihood_gradient(data, chosen, w, intercept):
-    """Unbiased estimates, from the chosen rows, of the log-likelihood's gradients in coefficients and intercepts."""
+    """Estimate the log-likelihood's gradients in coefficients and intercepts from the chosen rows, without bias."""
     x, y = data.x[chosen], data.y[:, chosen]
     excess = (data.x.shape[0] / len(chosen)) * (y - probabilities(class_scores(x, w, intercept)))
     return excess @ x, excess.sum(1)
@@ -62,7 +62,7 @@ def likelihood_gradient(data, chosen, w, intercept):
 
 @compiled
 def expansion(data, scores, k, j, b):
-    """Quadratic approximation (c, q) of the log-likelihood of coefficient (k, j), and the log-likelihood itself."""
+    """Return the quadratic approximation (c, q) of coefficient (k, j)'s log-likelihood, and the log-likelihood."""
     rows, n = scores.shape
     log_likelihood, score, information = 0.0, 0.0, 1e-12
     for i in range(n):

@@ -1,11 +1,11 @@
 r"""A chain over the coefficients of a logistic or softmax model (see `likelihood`), with sigma = 1.
 
-With all data in every step, the likelihood is at hand and the steps are corrected by Metropolis and Hastings:
+If every step uses all data, the likelihood is known, and the steps are corrected by the Metropolis-Hastings rule:
 
-1. intercepts and the coefficients that are in the slab (P(gamma = 1 | b) > 1/2; a proposal that changes which ones is
-   rejected) take a preconditioned Langevin step together;
+1. intercepts and the coefficients that are in the slab (P(gamma = 1 | b) > 1/2) take a preconditioned Langevin step
+   together; a proposal that moves a coefficient into or out of the slab is rejected;
 2. a few coefficients are drawn, as in `gaussian`, from their conditional. Here it comes from the quadratic
-   approximation of the log-likelihood L at the present value b: with score s and information h, c = s + h b and q = h.
+   approximation of the log-likelihood L at the current value b: with score s and information h, c = s + h b and q = h.
    The draw b' is accepted with a ratio in which the prior cancels:
 
     log ratio = L(b') - L(b) + [c' b - q' b^2/2 - log Z(c', q')] - [c b' - q b'^2/2 - log Z(c, q)].
@@ -39,17 +39,17 @@ INTERCEPT_VARIANCE = 100.0
 
 
 class State(NamedTuple):
-    """Where a chain stands; arrays are changed in place."""
+    """The state of a chain; its arrays are changed in place."""
 
     w: Array
     intercept: Array
     metric: Array
     information: Array
-    """Diagonal of the likelihood's curvature, in the shape of w"""
+    """Diagonal of the likelihood's curvature, in the shape of w."""
     rho: Array
     direction: Array
     scalars: Array
-    """delta, eps, the number of updates of the latent variables so far, and the step size of the corrected moves"""
+    """delta, eps, the number of updates of the latent variables so far, and the step size of the corrected steps."""
 
 
 DELTA, EPS, UPDATES, CORRECTED_EPS = range(4)
@@ -103,7 +103,7 @@ def advance(data, hyper, state, steps, thin, burn_in, seed):
 
 @compiled
 def _choose(order, count):
-    """Bring ``count`` rows to the front of ``order``, each subset with the same probability (Fisher and Yates)."""
+    """Move ``count`` rows to the front of ``order``, each subset with the same probability (Fisher and Yates)."""
     for i in range(count):
         j = i + np.random.randint(len(order) - i)
         order[i], order[j] = order[j], order[i]
@@ -111,7 +111,7 @@ def _choose(order, count):
 
 @compiled
 def _any(rho):
-    """Probability that a predictor matters for at least one class."""
+    """Return the probability of each predictor that it matters for at least one class."""
     result = np.ones(rho.shape[1])
     for k in range(rho.shape[0]):
         result *= 1.0 - rho[k]
@@ -120,7 +120,7 @@ def _any(rho):
 
 @compiled
 def _move(gradient, state, hyper, v0):
-    """Langevin step of the coefficients."""
+    """Take a Langevin step of the coefficients."""
     w, metric, delta, eps = state.w, state.metric, state.scalars[DELTA], state.scalars[EPS]
     logit_delta = logit(delta)
     for k in range(w.shape[0]):
@@ -137,7 +137,7 @@ def _move(gradient, state, hyper, v0):
 
 @compiled
 def _move_intercepts(gradient, n, state):
-    """Langevin step of the intercepts, at a tenth of their largest stable step."""
+    """Take a Langevin step of the intercepts, with a tenth of their largest stable step size."""
     e = 0.2 / (n / 4.0 + 1.0 / INTERCEPT_VARIANCE)
     for k in range(len(gradient)):
         drift = gradient[k] - state.intercept[k] / INTERCEPT_VARIANCE
@@ -146,7 +146,7 @@ def _move_intercepts(gradient, n, state):
 
 @compiled
 def _corrected_step(data, hyper, state, v0, adapt):
-    """Langevin proposal for intercepts and slab coefficients, accepted or rejected as a whole."""
+    """Propose a Langevin step of intercepts and slab coefficients, and accept or reject it as a whole."""
     w, intercept, eps = state.w, state.intercept, state.scalars[CORRECTED_EPS]
     moves = _in_slab(w, hyper, state.scalars[DELTA], v0)
     value, slope, slope_0 = _log_posterior(data, hyper, w, intercept, state.scalars[DELTA], v0)
@@ -170,7 +170,7 @@ def _corrected_step(data, hyper, state, v0, adapt):
 
 @compiled
 def _in_slab(w, hyper, delta, v0):
-    """Which coefficients belong to the slab rather than to the spike."""
+    """Mark the coefficients that belong to the slab rather than to the spike."""
     result = np.ones(w.shape, dtype=np.bool_)
     if hyper.spike_slab:
         logit_delta = logit(delta)
@@ -182,7 +182,10 @@ def _in_slab(w, hyper, delta, v0):
 
 @compiled
 def _log_posterior(data, hyper, w, intercept, delta, v0):
-    """Log posterior with gamma summed out, up to a constant for each set of slab coefficients, and its gradients."""
+    """Return the log posterior, with gamma summed out, and its gradients.
+
+    It is known up to a constant for each set of slab coefficients.
+    """
     scores = class_scores(data.x, w, intercept)
     excess = data.y - probabilities(scores)
     slope, slope_0 = excess @ data.x, excess.sum(1) - intercept / INTERCEPT_VARIANCE
@@ -227,7 +230,7 @@ def _jump(data, state, scores, k, j, v0, v1):
 
 @compiled
 def _update_latents(data, hyper, state, v0):
-    """Set ``state.rho`` to the current inclusion probabilities; delta takes a step towards its target."""
+    """Set ``state.rho`` to the current inclusion probabilities; move delta towards its target."""
     w, rho, scalars = state.w, state.rho, state.scalars
     delta = scalars[DELTA]
     logit_delta = logit(delta)
@@ -250,9 +253,9 @@ def _update_latents(data, hyper, state, v0):
 
 @compiled
 def _adapt(data, hyper, state, v0, iterations):
-    """Set the preconditioner and the step size from the present curvature.
+    """Set the preconditioner and the step size from the current curvature.
 
-    The Hessian couples several classes; twice its diagonal blocks is an upper bound.
+    The Hessian couples several classes; twice its block diagonal is an upper bound.
     """
     metric, rho, direction = state.metric, state.rho, state.direction
     rows, p = metric.shape

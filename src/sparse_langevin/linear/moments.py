@@ -1,9 +1,9 @@
-r"""What a Gaussian linear model has to know of its observations, collected in pieces.
+r"""What a Gaussian linear model needs to know about its observations, which may arrive in parts.
 
 While there are no more observations than predictors, `Rows` keeps them as they are. Beyond that, `Moments` keeps means
-and centred second moments, which are updated by the formulas of Chan, Golub and LeVeque (1983). From them come rows
+and centred second moments, which are updated by the formulas of Chan, Golub and LeVeque (1983). They determine rows
 Z, t with Z'Z = X'X and Z't = X'y for standardised X and y: at most p of them, however many observations there were.
-Either way, what is kept is at most (p + 1) x (p + 1) numbers for p predictors.
+Either way, at most (p + 1) x (p + 1) numbers are kept for p predictors.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ import numpy as np
 
 from sparse_langevin.linear.gaussian import Array, Data
 
-BLOCK = 1 << 16  # rows of data that are centred at a time
+BLOCK = 1 << 16  # number of rows that are centred at a time
 
 
 class Observations(Protocol):
-    """Observations so far; never changed, so that a fit that fails loses and adds nothing."""
+    """The observations so far; they are immutable, so that a fit that fails neither loses nor adds any."""
 
     def plus(self, x: Array, y: Array) -> "Observations":
-        """Return these and more observations."""
+        """Return these observations together with more."""
 
     def standardised(self) -> tuple[Data | None, "Scale"]:
         """Return standardised data, or rows with the same X'X and X'y; None if nothing varies."""
@@ -52,11 +52,6 @@ def observed(x: Array, y: Array) -> Observations:
     return Rows(x.copy(order="K"), y.copy()) if len(x) <= x.shape[1] else Moments.of(x, y)
 
 
-def standardise(x: Array, y: Array) -> tuple[Data | None, Scale]:
-    """Return standardised data, or rows with the same X'X and X'y; None if nothing varies."""
-    return observed(x, y).standardised()
-
-
 @dataclass(frozen=True)
 class Rows:
     """The observations themselves."""
@@ -65,7 +60,7 @@ class Rows:
     y: Array
 
     def plus(self, x: Array, y: Array) -> Observations:
-        """Return these and more observations."""
+        """Return these observations together with more."""
         return observed(np.vstack([self.x, x]), np.concatenate([self.y, y]))
 
     def standardised(self) -> tuple[Data | None, Scale]:
@@ -99,7 +94,7 @@ class Moments:
         return total
 
     def plus(self, x: Array, y: Array) -> "Moments":
-        """Return the moments of these and more observations."""
+        """Return the moments of these observations together with more."""
         return self._joined(Moments.of(x, y))
 
     def standardised(self) -> tuple[Data | None, Scale]:

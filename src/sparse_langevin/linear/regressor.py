@@ -16,22 +16,22 @@ from sparse_langevin.linear.runner import run
 
 
 class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
-    """Linear regression under a spike-and-slab prior, sampled by Langevin dynamics.
+    """Linear regression with a spike-and-slab prior, sampled by Langevin dynamics.
 
-    Predictors and response are standardised inside. The prior expects about ``expected_effects`` predictors to matter,
-    and these to explain about ``expected_r2`` of the variance; neither guess has to be near the truth. Which predictors
-    matter is learned, with a probability for each.
+    Predictors and response are standardised internally. The prior expects that about ``expected_effects`` predictors
+    matter and that they explain about ``expected_r2`` of the variance; neither guess has to be close to the truth. For
+    each predictor the probability that it matters is learned.
 
     Parameters
     ----------
     method
-        ``"psgld-sa"``: preconditioned Langevin steps and a spike-and-slab prior. ``"sgld-sa"``: the same without
+        ``"psgld-sa"``: preconditioned Langevin steps and a spike-and-slab prior. ``"sgld-sa"``: the same without the
         preconditioner. ``"psgld"`` and ``"sgld"``: a Gaussian prior, which selects nothing (all inclusion
         probabilities are 1).
     expected_effects
-        Roughly how many predictors matter; sets the prior of the share of effects, and with it the width of the slab.
+        Rough number of predictors that matter; it sets the prior of the share of effects, and the width of the slab.
     expected_r2
-        Roughly which share of the response's variance they explain, between 0 and 1; sets the width of the slab.
+        Rough share of the response's variance that they explain, between 0 and 1; it sets the width of the slab.
     v0
         Scale of the spike for standardised predictors, in units of the noise's standard deviation. The default is
         0.1/sqrt(n), a tenth of what n observations can resolve.
@@ -43,17 +43,15 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
     n_chains
         Number of chains.
     burn_in
-        Steps of each chain that are left out at the beginning.
+        Number of steps at the beginning of each chain that are discarded.
     max_steps
-        Steps of each chain after burn-in, at most.
-    target_rhat
-        Sampling ends when R-hat of the predictions is at most this and ``target_ess`` is reached too.
-    target_ess
-        Sampling ends when the effective sample size of the predictions is at least this and ``target_rhat`` is reached
-        too.
+        Largest number of steps of each chain after burn-in.
+    target_rhat, target_ess
+        Sampling ends when R-hat of the predictions is at most ``target_rhat`` and their effective sample size is at
+        least ``target_ess``.
     n_jobs
         Number of chains that run at the same time, each in a thread. As everywhere in scikit-learn, None means 1 unless
-        a `joblib.parallel_config` says otherwise, and -1 uses all cores. Results do not depend on it.
+        a `joblib.parallel_config` says otherwise, and -1 uses all cores. The results do not depend on it.
     random_state
         A seed, or a NumPy RandomState.
 
@@ -66,24 +64,24 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
     intercept_
         Posterior mean of the intercept.
     inclusion_probability_
-        Posterior probability of each predictor to have an effect.
+        Posterior probability that each predictor has an effect.
     sigma_
         Standard deviation of the noise.
     coef_samples_
-        Posterior draws of the coefficients, (draws, predictors).
+        Posterior draws of the coefficients, of shape (draws, predictors).
     intercept_samples_
-        Posterior draws of the intercept, (draws,).
+        Posterior draws of the intercept, of shape (draws,).
     rhat_
-        Largest R-hat over the predictions that were watched.
+        Largest R-hat of the monitored predictions.
     ess_
-        Smallest effective sample size over the predictions that were watched.
+        Smallest effective sample size of the monitored predictions.
     n_steps_
-        Steps of each chain after burn-in.
+        Number of steps of each chain after burn-in.
 
     Notes
     -----
-    So that `partial_fit` can go on after `fit`, the estimator keeps a copy of the n observations while n is at most the
-    number of predictors p, and their second moments beyond that: at most (p + 1)^2 numbers, also in its pickle.
+    So that `partial_fit` can continue after `fit`, the estimator keeps a copy of the n observations while n is at most
+    the number of predictors p, and their second moments beyond that: at most (p + 1)^2 numbers, also in its pickle.
 
     Examples
     --------
@@ -96,14 +94,14 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit to (n, p) predictors and n responses."""
+        """Fit the model to (n, p) predictors and n responses."""
         self._check_parameters()
         self._observations: Observations | None = None
         x, y = self._rows(X, y, y_numeric=True, ensure_min_samples=2)
         return self._learn(observed(x, np.asarray(y, dtype=float)))
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Take in more observations, and sample again: the result is that of `fit` on all of them together."""
+        """Add observations and sample again; the result is that of `fit` on all observations together."""
         self._check_parameters()
         before: Observations | None = getattr(self, "_observations", None)
         x, y = self._rows(X, y, y_numeric=True, reset=before is None)
@@ -111,7 +109,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         return self._learn(observed(*more) if before is None else before.plus(*more))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Posterior mean of the response; with ``return_std`` also the standard deviation of a new observation."""
+        """Return the posterior mean; with ``return_std`` also the standard deviation of a new observation."""
         check_is_fitted(self)
         X = self._rows(X, reset=False)
         mean = X @ self.coef_ + self.intercept_
@@ -120,24 +118,24 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         return mean, np.sqrt(self._draws(X).var(0) + self.sigma_**2)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
-        """Bounds between which a new observation lies with probability ``level``."""
+        """Return the bounds between which a new observation lies with probability ``level``."""
         check_level(level)
         check_is_fitted(self)
         X = self._rows(X, reset=False)
         draws = self._draws(X)
-        noise = np.random.default_rng(0).standard_normal((len(draws), 1))  # the same for all rows: bounds are smooth
+        noise = np.random.default_rng(0).standard_normal((len(draws), 1))  # the same for all rows, for smooth bounds
         lower, upper = np.quantile(draws + self.sigma_ * noise, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return lower, upper
 
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Equal-tailed posterior intervals of the coefficients."""
+        """Return the equal-tailed posterior intervals of the coefficients."""
         check_level(level)
         check_is_fitted(self)
         lower, upper = np.quantile(self.coef_samples_, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return lower, upper
 
     def _draws(self, X: Array) -> Array:
-        """Expected responses under each posterior draw, (draws, rows)."""
+        """Return the expected responses under each posterior draw, of shape (draws, rows)."""
         draws: Array = self.coef_samples_ @ X.T + self.intercept_samples_[:, None]
         return draws
 
@@ -145,7 +143,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         """Sample from the posterior given all observations so far."""
         data, scale = observations.standardised()
         used = int(scale.used.sum())
-        if data is None:  # nothing varies: the mean is all there is to say
+        if data is None:  # nothing varies, so the model is a constant
             self._describe(np.zeros((1, 1, used)), np.full((1, 1), float(not used)), np.zeros(used), scale)
             self.rhat_, self.ess_, self.n_steps_ = 1.0, np.inf, 0
             self._observations = observations
@@ -157,7 +155,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         plan, workers = self._plan(), self._workers()
         chains = run(gaussian.advance, data, hyper, states, plan, lambda draws: draws[0] @ watched.T, rng, workers)
         self._describe(chains.draws[0], chains.draws[1], chains.inclusion if hyper.spike_slab else np.ones(used), scale)
-        self._observations = observations  # only now: what was interrupted may be given again
+        self._observations = observations  # only now, so that an interrupted call can be repeated
         self._report(chains)
         return self
 

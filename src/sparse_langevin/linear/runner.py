@@ -1,4 +1,4 @@
-"""Runs several chains of a linear model side by side until their predictions agree."""
+"""Runs several chains of a linear model in parallel until their predictions agree."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.posterior import diagnostics
 
-MEMORY = 2e8  # bytes of draws to hold at most; draws are thinned accordingly
+MEMORY = 2e8  # largest size of the draws in bytes; they are thinned accordingly
 MIN_THIN = 5
 
 
@@ -22,22 +22,22 @@ class Plan(NamedTuple):
     burn_in: int
     max_steps: int
     rhat: float
-    """R-hat of the predictions to reach"""
+    """Target for R-hat of the predictions."""
     ess: float
-    """Effective sample size of the predictions to reach"""
+    """Target for the effective sample size of the predictions."""
 
 
 class Chains(NamedTuple):
-    """Draws (chains, draws, ...) of each quantity, and how good they are."""
+    """Draws (chains, draws, ...) of each quantity, and their diagnostics."""
 
     draws: list[Array]
     inclusion: Array
     rhat: float
-    """Largest over the predictions"""
+    """Largest R-hat of the predictions."""
     ess: float
-    """Smallest over the predictions"""
+    """Smallest effective sample size of the predictions."""
     steps: int
-    """Steps of each chain after burn-in"""
+    """Number of steps of each chain after burn-in."""
 
 
 def run(
@@ -50,9 +50,9 @@ def run(
     rng: np.random.Generator,
     workers: int,
 ) -> Chains:
-    """Run one chain from each state, in threads, and judge them by what ``watch`` makes of the draws.
+    """Run one chain from each state, in threads, until what ``watch`` returns has converged.
 
-    ``watch`` maps the draws to an array (chains, draws, ...), whose convergence counts. A state's first array holds the
+    ``watch`` maps the draws to an array (chains, draws, ...) of predictions. A state's first array holds the
     coefficients. ``advance`` returns arrays of draws, then the mean inclusion probabilities. The random numbers depend
     on ``rng`` alone, so that the result is the same for any number of ``workers``.
     """
@@ -72,7 +72,7 @@ def run(
 
         everywhere(max(plan.burn_in, thin), max(plan.burn_in, thin))
         while done < plan.max_steps and not (rhat <= plan.rhat and ess >= plan.ess):
-            steps = min(max(segment, done), plan.max_steps - done)  # as much again as there is
+            steps = min(max(segment, done), plan.max_steps - done)  # doubles the length of the chains
             parts.append(everywhere(max(steps, 4 * thin), 0))
             done += max(steps, 4 * thin)
             draws = _joined(parts)

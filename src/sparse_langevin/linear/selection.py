@@ -1,4 +1,4 @@
-"""Which columns of a table matter: reads the table, selects, and writes a report, for people who do not use Python."""
+"""Variable selection in a table, for people who do not use Python: from reading the table to a report."""
 
 import csv
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
 MISSING = ("", "NA", "NaN", "nan", "null", "?")
-SHOWN = 30  # columns in the picture at most
+SHOWN = 30  # largest number of columns in the picture
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Row:
-    """One column: the probability that it matters, its effect, and the interval of the effect."""
+    """The result for one column: the probability that it matters, its effect, and the interval of the effect."""
 
     name: str
     probability: float
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen columns, all columns, both by falling probability, and what should be said about them."""
+    """The chosen columns and all columns, both in order of decreasing probability, with remarks for the report."""
 
     headline: str
     rows: list[Row]
@@ -73,7 +73,7 @@ def read_table(path: Path, target: str, ignore: Sequence[str] = ()) -> Columns:
         raise ValueError(f"{path} has two columns named {twice!r}: rename one")
     for number, line in enumerate(lines[1:], start=2):
         if len(line) != len(header):
-            raise ValueError(f"line {number} of {path} has {len(line)} fields, the header has {len(header)}")
+            raise ValueError(f"line {number} of {path} has {len(line)} fields, but the header has {len(header)}")
     names = [name for name in header if name != target and name not in ignore]
     if not names:
         raise ValueError(f"{path} has no column besides the target {target!r}")
@@ -111,7 +111,7 @@ def select_variables(
     score = model.score(data.x, data.y)
     quality = f"an R2 of {score:.2f}" if numeric else f"an accuracy of {score:.0%}"
     remarks.append(
-        f"The model reaches {quality} on the rows it was fitted to, which flatters it. The chains end with R-hat "
+        f"The model reaches {quality} on the rows it was fitted to; expect less on new rows. The chains end with R-hat "
         f"{model.rhat_:.3f} and an effective sample size of {model.ess_:.0f}."
     )
     remarks.append(_units(data, numeric))
@@ -134,7 +134,7 @@ def selection_report(result: Selection) -> str:
 
 
 def _figure(result: Selection) -> Figure:
-    """Draw probabilities and effects of the most probable columns side by side."""
+    """Draw the probabilities and effects of the most probable columns side by side."""
     rows = result.all_rows[: min(SHOWN, max(len(result.rows) + 5, 8))][::-1]
     figure = Figure(figsize=(9, 1.2 + 0.28 * len(rows)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -154,11 +154,11 @@ def _figure(result: Selection) -> Figure:
 
 def _units(data: Columns, numeric: bool) -> str:
     what = f"change of {data.target}" if numeric else "change of the log-odds"
-    return f"An effect is the {what} when the column grows by one unit and all other columns stay the same."
+    return f"An effect is the {what} when the column increases by one unit and all other columns stay the same."
 
 
 def _delimiter(text: str) -> str:
-    """Tab, semicolon or comma, whichever the header has most of."""
+    """Return the tab, semicolon or comma, whichever the header has most of."""
     header = text.split("\n", 1)[0]
     return max(",;\t", key=header.count)
 

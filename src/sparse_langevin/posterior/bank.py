@@ -13,28 +13,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from sparse_langevin.posterior.encoding import (
-    PRECISIONS,
-    Base,
-    Mask,
-    Precision,
-    Sample,
-    Values,
-    pack,
-    to_half,
-    unpack,
-)
+from sparse_langevin.posterior.encoding import PRECISIONS, Base, Mask, Precision, Sample, Values, pack, to_half, unpack
 from sparse_langevin.posterior.predictive import Prediction, Predictive
 from sparse_langevin.posterior.reading import Reader, damaged
-from sparse_langevin.posterior.store import (
-    FolderStore,
-    MemoryStore,
-    Place,
-    Store,
-    digests,
-    mask_name,
-    places,
-)
+from sparse_langevin.posterior.store import FolderStore, MemoryStore, Place, Store, digests, mask_name, places
 from sparse_langevin.posterior.thinning import Spacing, kept, read_spacing, remove_unused, write_spacing
 from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.sampler import Sampler
@@ -51,19 +33,18 @@ class PosteriorBank:
     thin
         Steps between samples.
     burn_in
-        Steps before the first sample is taken.
+        Number of initial steps in which no sample is taken.
     cycle
-        The number of steps after which the step size starts anew, for schedules with cycles: ``burn_in`` and ``thin``
-        then count within each cycle.
+        Length of a cycle in steps, for step sizes with cycles: ``burn_in`` and ``thin`` then count within each cycle.
     folder
-        Where to keep the samples; in memory if None. A run with checkpoints needs a folder. Chains of the same process
-        may share a folder; different processes may not.
+        Folder for the samples; None keeps them in memory. A run with checkpoints needs a folder. Chains of the same
+        process may share a folder; different processes may not.
     precision
         ``"float16"`` keeps differences to the chain's first sample in 16 bits, with a relative error of at most 1/2000;
         ``"full"`` keeps every bit, in twice the space.
     budget
-        The most bytes that the bank may take; None for no limit. When it would outgrow them, it drops every second
-        sample of every chain and takes half as many from then on. With a budget, ``cycle`` must be a multiple of
+        Largest size of the bank in bytes; None for no limit. When the bank would exceed it, it drops every second
+        sample of every chain, and from then on takes half as many. With a budget, ``cycle`` must be a multiple of
         ``thin``.
     skip_damaged
         Leave out samples that cannot be read, with a line in the log, instead of raising an error.
@@ -94,7 +75,7 @@ class PosteriorBank:
         if precision not in PRECISIONS:
             raise ValueError(f"PosteriorBank.precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
         if budget is not None and budget < 1:
-            raise ValueError(f"PosteriorBank.budget is a number of bytes, or None for no limit, got {budget!r}")
+            raise ValueError(f"PosteriorBank.budget must be a number of bytes, or None for no limit, got {budget!r}")
         if cycle is not None and (cycle < burn_in + thin or (budget is not None and cycle % thin)):
             raise ValueError(
                 f"PosteriorBank.cycle must be at least burn_in + thin, and with a budget a multiple of thin, got "
@@ -108,20 +89,20 @@ class PosteriorBank:
         self._bases: dict[int, Base] = {}
 
     def __repr__(self) -> str:
-        # A run that resumes must have the same text; a budget may be added when the disk turns out to be small.
+        # A resumed run must have the same text. The budget is not in it, so that one can be added if the disk is small.
         precision = "" if self.precision == "float16" else f", precision={self.precision!r}"
         cycle = "" if self.cycle is None else f", cycle={self.cycle}"
         return f"PosteriorBank(thin={self.thin}, burn_in={self.burn_in}{cycle}{precision})"
 
     @property
     def spacing(self) -> int:
-        """Steps between samples now: ``thin``, doubled each time the bank outgrew its budget."""
+        """Current number of steps between samples: ``thin``, doubled each time the bank exceeded its budget."""
         grid = read_spacing(self._store)
         return grid.spacing if grid is not None else self.thin
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the bank takes."""
+        """Size of the bank in bytes."""
         return sum(self._store.sizes().values())
 
     def collect(self, sampler: Sampler, info: Info) -> None:
@@ -165,14 +146,14 @@ class PosteriorBank:
                 logger.warning("the sample of chain %s, step %s is left out: %s", *place, error)
 
     def count(self, chain: int) -> int:
-        """Number of samples of one chain."""
+        """Return the number of samples of one chain."""
         return len(kept(self._store, chain))
 
     def rewind(self, chain: int, step: int, expected: int) -> None:
-        """Forget a chain's samples taken after ``step``; a run that resumes there will take them again.
+        """Discard the samples of a chain that were taken after ``step``; a run resumed there takes them again.
 
-        ``expected`` is what `count` was at that step. If the bank has dropped every second sample since then, once or
-        several times, that share of them must be left.
+        ``expected`` is what `count` was at that step. This number, halved for each time that the bank has dropped every
+        second sample since then, must remain.
         """
         held = sum(place.step <= step for place in kept(self._store, chain))
         doublings = range((self.spacing // self.thin).bit_length())
@@ -190,11 +171,11 @@ class PosteriorBank:
         remove_unused(self._store)
 
     def verify(self) -> dict[str, str]:
-        """Read every file; return the names of the damaged ones, each with what is wrong with it."""
+        """Read every file; return what is wrong with each damaged one, by name."""
         return damaged(self._store)
 
     def predictive(self, model: nn.Module, inputs: object, **options: Any) -> Predictive:
-        """The posterior predictive distribution at some inputs: moments, quantiles, draws. See `Predictive`."""
+        """Return the posterior predictive distribution at some inputs: moments, quantiles, draws. See `Predictive`."""
         return Predictive(self, model, inputs, **options)
 
     def predict(
@@ -207,12 +188,12 @@ class PosteriorBank:
         return self.predictive(model, inputs, transform=transform).moments()
 
     def _keeps(self, step: int) -> bool:
-        """Whether a sample of this step has not been dropped for the budget."""
+        """Whether samples of this step are kept, given the budget."""
         grid = read_spacing(self._store)
         return grid is None or grid.has(step)
 
     def _open(self, place: Place, mask: Mask) -> None:
-        """Before a chain's first sample, raise unless the folder's samples are of the same run and model."""
+        """Before a chain's first sample, raise an error if the folder holds samples of another run or model."""
         if place.chain in self._opened:
             return
         self._store.sweep()
@@ -220,7 +201,7 @@ class PosteriorBank:
         if any(other.step >= place.step for other in places(names, "sample", place.chain)):
             raise ValueError(f"{self.folder} already holds samples of another run: choose another folder or empty it")
         for other in places(names, "base", place.chain):
-            if other.step >= place.step:  # a crash came between it and its sample
+            if other.step >= place.step:  # a crash came after it was written and before its sample was
                 self._store.remove(other.name("base"))
         found = digests(names)
         if found and not Reader(self._store).mask(found[0]).same_model(mask):
@@ -234,12 +215,12 @@ class PosteriorBank:
         return not places(self._store.sizes(), "base", chain)
 
     def _encode(self, place: Place, mask: Mask, values: Values, about: dict[str, object]) -> dict[str, bytes]:
-        """The files to write for a sample, in an order in which a crash between two of them does no harm."""
+        """Return the files to write for a sample, in an order in which a crash between two of them does no harm."""
         files: dict[str, bytes] = {}
         if not self._store.has(mask_name(mask.digest)):
             files[mask_name(mask.digest)] = mask.encode()
         if self._lacks_base(place.chain):
-            # Written even if the sample itself is thinned out: a run that resumes must find the same base.
+            # Written even if the sample itself is dropped: a resumed run must find the same base.
             data = pack({"chain": place.chain, "step": place.step, "mask": mask.digest}, values)
             files[place.name("base")] = data
             self._bases[place.chain] = Base(place.step, values, mask, unpack(data)[0]["crc32"])
@@ -261,7 +242,7 @@ class PosteriorBank:
         spacing = 2 * self.spacing
         write_spacing(self._store, Spacing(self.burn_in, spacing))
         logger.warning(
-            "the posterior bank would outgrow its budget of %s bytes: it dropped every second sample, %s are left, and "
-            "takes one every %s steps from now on",
+            "the posterior bank would exceed its budget of %s bytes: it dropped every second sample and has %s left; "
+            "from now on it takes one every %s steps",
             *(self.budget, len(self), spacing),
         )

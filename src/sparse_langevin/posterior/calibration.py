@@ -1,4 +1,4 @@
-r"""Whether predictive distributions are calibrated, and a factor that makes them so.
+r"""Measures of the calibration of predictive distributions, and a factor that calibrates them.
 
 For true values y and a forecast F (a `Mixture`) at each of them:
 
@@ -24,13 +24,13 @@ from sparse_langevin.posterior.predictive import Prediction
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BINS = 20
-WIDEST = 1e4  # factor on the noise beyond which something else is wrong
+WIDEST = 1e4  # largest factor on the noise that is tried; if it is not enough, something else is wrong
 Part = Literal["total", "noise"]
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well a set of forecasts did."""
+    """How well a set of forecasts agreed with the true values."""
 
     count: int
     """Number of true values."""
@@ -102,13 +102,13 @@ class Recalibration:
     """Factors on the standard deviations of predictions, found on held-out data."""
 
     weights: float
-    """On the spread due to the parameters."""
+    """Factor on the spread due to the parameters."""
     noise: float
-    """On that of the observation noise."""
+    """Factor on the observation noise."""
     level: float
-    """Of the central intervals whose coverage they were chosen for."""
+    """Level of the central intervals whose coverage the factors were chosen for."""
     before: float
-    """Coverage at this level on the held-out data as it was."""
+    """Coverage of these intervals on the held-out data without the factors."""
     after: float
     """Coverage with the factors."""
     count: int
@@ -119,7 +119,7 @@ class Recalibration:
     @overload
     def apply(self, forecast: Prediction, quantiles: Sequence[float] = ()) -> Prediction: ...
     def apply(self, forecast: Mixture | Prediction, quantiles: Sequence[float] = ()) -> Mixture | Prediction:
-        """The forecast with its deviations multiplied; quantiles of a prediction are those of a normal distribution."""
+        """Return the forecast with the factors applied; the quantiles of a prediction are those of a normal one."""
         if isinstance(forecast, Mixture):
             mean = forecast.mean()
             means = forecast.means if self.weights == 1 else mean + self.weights * (forecast.means - mean)
@@ -138,17 +138,17 @@ class Recalibration:
 def recalibrate(truth: ArrayLike, forecast: Mixture, *, level: float = 0.9, part: Part = "total") -> Recalibration:
     """Find the factor with which central intervals of ``level`` cover that share of held-out data.
 
-    For ``"total"`` the factor is exact: each true value is covered from some factor on, and the result is a quantile of
-    these factors. For ``"noise"`` it is found by bisection.
+    For ``"total"`` the factor is exact: each true value is covered from a certain factor on, and the result is a
+    quantile of these factors. For ``"noise"`` it is found by bisection.
 
     Parameters
     ----------
     truth
-        True values that took no part in the training, one for each output of the forecast.
+        True values that were not used in training, one for each output of the forecast.
     forecast
-        What was predicted; ``Mixture.normal(mean, std)`` if only mean and standard deviation are known.
+        The prediction; ``Mixture.normal(mean, std)`` if only mean and standard deviation are known.
     level
-        The coverage that is wanted.
+        The desired coverage.
     part
         What to multiply: ``"total"``, the spread around the mean, or ``"noise"``, the sigma of each sample.
     """
@@ -179,14 +179,14 @@ def _factor_of_the_noise(y: Array, forecast: Mixture, level: float) -> float:
 
     def excess(exponent: float) -> float:
         scaled = replace(forecast, stds=forecast.stds * 10**exponent)
-        # Central intervals are left at F = (1 -+ level)/2, so no quantile is needed.
+        # A central interval ends at F = (1 -+ level)/2, so no quantile is needed.
         return float((np.abs(scaled.cdf(y) - 0.5) <= level / 2).mean()) - level
 
     most = float(np.log10(WIDEST))
     if excess(-most) >= 0:
         raise ValueError(
-            f"the parameters alone are spread so wide that {excess(-most) + level:.0%} of the data are covered without "
-            "any noise: use part='total'"
+            f"the spread of the parameters alone covers {excess(-most) + level:.0%} of the data without any noise: use "
+            "part='total'"
         )
     if excess(most) < 0:
         raise ValueError(f"even {WIDEST:g} times the noise does not cover {level:.0%} of the data: check their units")

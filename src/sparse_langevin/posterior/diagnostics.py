@@ -1,4 +1,4 @@
-r"""Whether chains have converged, and how many independent draws they are worth.
+r"""Diagnostics of chains: whether they have converged, and how many independent draws they are worth.
 
 Draws are an array (chains, draws) or (chains, draws, ...), with one result for each of the trailing indices. The
 definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (Rank-normalization, folding, and
@@ -6,7 +6,7 @@ localization, 2021): chains are split in two, and draws are replaced by normal s
 
     rhat      sqrt(pooled variance / variance within chains); the larger of bulk and folded; near 1 if chains agree
     ess       draws / (1 + 2 sum of autocorrelations), the sum cut by Geyer's rule
-    verdict   what these say, in plain words
+    verdict   a summary of these in plain words
     mcse      posterior deviation / sqrt(ess): the Monte Carlo error of a posterior mean
 """
 
@@ -33,17 +33,17 @@ SPREAD = 1e-6  # relative to the size of a number; float32 resolves 1e-7
 
 
 def rhat(draws: ArrayLike) -> Array:
-    """Rank-normalised split R-hat."""
+    """Return the rank-normalised split R-hat."""
     return _each(draws, lambda chains: max(_rhat(_scores(_split(chains))), _rhat(_scores(_folded(_split(chains))))))
 
 
 def ess(draws: ArrayLike) -> Array:
-    """Bulk effective sample size."""
+    """Return the bulk effective sample size."""
     return _each(draws, lambda chains: _ess(_scores(_split(chains))))
 
 
 def ess_tail(draws: ArrayLike, probability: float = 0.05) -> Array:
-    """Effective sample size in the tails: the smaller of those of the two quantiles."""
+    """Return the effective sample size in the tails: the smaller one of the two outer quantiles."""
 
     def tail(chains: Array) -> float:
         levels = np.quantile(chains, [probability, 1 - probability])
@@ -53,14 +53,14 @@ def ess_tail(draws: ArrayLike, probability: float = 0.05) -> Array:
 
 
 def mcse(draws: ArrayLike) -> Array:
-    """Monte Carlo standard error of the mean."""
+    """Return the Monte Carlo standard error of the mean."""
     return _each(draws, lambda chains: float(chains.std(ddof=1)) / np.sqrt(_ess(_split(chains))))
 
 
 def traces(
     samples: "Iterable[Sample]", quantities: "Mapping[str, Callable[[Sample], float]] | None" = None
 ) -> dict[str, Array]:
-    """Draws (chains, draws) of numbers computed from samples; by default, of sigma alone.
+    """Return draws (chains, draws) of numbers computed from samples; by default of sigma alone.
 
     If chains have different lengths, the first draws of the longer ones are left out.
     """
@@ -76,7 +76,7 @@ def traces(
 
 
 def verdict(traces: Traces) -> list[str]:
-    """What the diagnostics say, in plain words: a line that sums up, then one for each kind of fault."""
+    """Summarise the diagnostics in plain words: one line for the result, then one for each kind of fault."""
     draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
     if not draws:
         raise ValueError("a verdict needs at least one trace, such as {'sigma': array of (chains, draws)}")
@@ -105,27 +105,27 @@ class _Fault(NamedTuple):
 
 
 def _worst_of_each_kind(faults: Sequence[_Fault]) -> list[str]:
-    """One line for each kind of fault: the worst, and the names of the others."""
+    """Return one line for each kind of fault: the worst one, and the names of the others."""
     lines = []
     for kind in dict.fromkeys(fault.kind for fault in faults):
         worst, *others = sorted((f for f in faults if f.kind == kind), key=lambda fault: -fault.badness)
-        also = f" (and so for {', '.join(other.name for other in others)})" if others else ""
+        also = f" (likewise for {', '.join(other.name for other in others)})" if others else ""
         lines.append(worst.text + also)
     return lines
 
 
 def _faults(name: str, draws: Array) -> Iterator[_Fault]:
-    """What is wrong with one trace."""
+    """Yield what is wrong with one trace."""
     if not np.isfinite(draws).all():
         bad = int((~np.isfinite(draws)).sum())
-        text = f"{name} is not finite in {bad} of {draws.size} draws: the chain diverged; use smaller steps"
+        text = f"{name} is not finite in {bad} of {draws.size} draws: the chain diverged; use a smaller step size"
         yield _Fault("not finite", bad, name, text)
         return
     values = [len(np.unique(chain)) for chain in draws]
     if min(values) == 1:
         stuck = [str(i) for i, number in enumerate(values) if number == 1]
         which = "the chain is stuck" if len(draws) == 1 else f"chains are stuck ({', '.join(stuck)})"
-        text = f"{which}: {name} took 1 value; use larger steps, or check that it is sampled"
+        text = f"{which}: {name} took only 1 value; use a larger step size, or check that it is sampled"
         yield _Fault("stuck", len(stuck), name, text)
         return
     ratio, effective = float(rhat(draws)), float(ess(draws))
@@ -153,7 +153,7 @@ def _faults(name: str, draws: Array) -> Iterator[_Fault]:
 
 
 def to_arviz(traces: Traces) -> "InferenceData":
-    """The draws as ArviZ's InferenceData, for its plots and summaries."""
+    """Return the draws as ArviZ's InferenceData, for its plots and summaries."""
     arviz = require("to_arviz", "arviz", "arviz")
     draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
     data: InferenceData = arviz.from_dict(posterior=draws)
@@ -161,7 +161,7 @@ def to_arviz(traces: Traces) -> "InferenceData":
 
 
 def autocorrelation(draws: ArrayLike) -> Array:
-    """Autocorrelation (chains, lags) of each chain of (chains, draws); nan for a chain without spread."""
+    """Return the autocorrelation (chains, lags) of draws (chains, draws); nan for a chain without spread."""
     covariance = _autocovariance(np.asarray(draws, dtype=float))
     spread = covariance[:, :1] > 0
     return np.divide(covariance, covariance[:, :1], out=np.full_like(covariance, np.nan), where=spread)
@@ -181,18 +181,18 @@ def _each(draws: ArrayLike, statistic: Callable[[Array], float]) -> Array:
 
 
 def _split(chains: Array) -> Array:
-    """First and second half of each chain as chains of their own."""
+    """Return the first and second half of each chain as chains of their own."""
     half = chains.shape[1] // 2
     return np.concatenate([chains[:, :half], chains[:, -half:]])
 
 
 def _folded(chains: Array) -> Array:
-    """Distances from the median: a difference in scale becomes one in location."""
+    """Return the distances from the median, which turn a difference in scale into one in location."""
     return np.abs(chains - np.median(chains))
 
 
 def _scores(chains: Array) -> Array:
-    """Normal scores of the ranks (Blom)."""
+    """Return the normal scores of the ranks (Blom)."""
     ranks = stats.rankdata(chains, method="average").reshape(chains.shape)
     scores: Array = stats.norm.ppf((ranks - 0.375) / (chains.size + 0.25))
     return scores
@@ -208,7 +208,7 @@ def _rhat(chains: Array) -> float:
 
 
 def _ess(chains: Array) -> float:
-    """Draws divided by the integrated autocorrelation time, by Geyer's initial monotone sequence."""
+    """Divide the draws by the integrated autocorrelation time, from Geyer's initial monotone sequence."""
     m, n = chains.shape
     if np.ptp(chains) < np.finfo(float).resolution:
         return float(chains.size)
@@ -231,7 +231,7 @@ def _ess(chains: Array) -> float:
 
 
 def _autocovariance(chains: Array) -> Array:
-    """Autocovariance of each chain at all lags, divided by the length of the chain."""
+    """Return the autocovariance of each chain at all lags, with the length of the chain as the divisor."""
     n = chains.shape[1]
     size = fft.next_fast_len(2 * n)
     spectrum = fft.rfft(chains - chains.mean(1, keepdims=True), size, axis=1)

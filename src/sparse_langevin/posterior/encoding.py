@@ -7,8 +7,8 @@ values v, in full or as
     (v - b) / 2^e  in float16,
 
 where b is the base and 2^e the power of two that makes best use of the 16 bits. The relative error of such a difference
-is at most 2^-11. It is therefore small against the spread of the posterior, whatever the size of the weights; the error
-of rounding v itself would not be, for weights that are known well.
+is at most 2^-11. It is therefore small compared with the spread of the posterior, whatever the size of the weights;
+rounding v itself would cause a large error in weights whose posterior is narrow.
 
 Each file is a safetensors file with one tensor. Its metadata is one JSON entry, whose ``crc32`` covers the rest of the
 entry and the bytes of the tensor.
@@ -53,7 +53,7 @@ class Sample:
     delta: dict[str, float] = field(default_factory=dict)
     """Inclusion probability of each spike-and-slab layer."""
     noise: float = math.nan
-    """Standard deviation of a new observation around the output: sigma by default, 0 where there is no noise."""
+    """Standard deviation of a new observation around the output: sigma by default, 0 if there is no noise."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.noise):
@@ -71,7 +71,7 @@ class Mask:
 
     @classmethod
     def of(cls, flat: FlatParameters, vector: Values) -> "Mask":
-        """The mask of a flat vector."""
+        """Return the mask of a flat vector."""
         entries = tuple((entry.name, tuple(entry.shape)) for entry in flat.entries)
         return cls(entries, vector.dtype.name, np.packbits(vector != 0, bitorder="little").tobytes())
 
@@ -87,22 +87,22 @@ class Mask:
 
     @cached_property
     def positions(self) -> NDArray[np.int64]:
-        """Where the vector is not zero."""
+        """Indices of the numbers that are not zero."""
         bits = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.size, bitorder="little")
         return np.flatnonzero(bits)
 
     def same_model(self, other: "Mask") -> bool:
-        """Whether two masks are of parameters with the same names, shapes and type."""
+        """Whether the parameters of two masks have the same names, shapes and type."""
         return (self.entries, self.dtype) == (other.entries, other.dtype)
 
     def scatter(self, values: Values) -> Values:
-        """The whole vector, with zeros where the mask has them."""
+        """Return the whole vector, with zeros where the mask has them."""
         vector = np.zeros(self.size, self.dtype)
         vector[self.positions] = values
         return vector
 
     def parameters(self, values: Values) -> dict[str, Tensor]:
-        """Named tensors, views of one vector."""
+        """Return the parameters by name, as views of one vector."""
         vector, parts, start = torch.from_numpy(self.scatter(values)), {}, 0
         for name, shape in self.entries:
             parts[name] = vector[start : start + math.prod(shape)].view(shape)
@@ -110,16 +110,16 @@ class Mask:
         return parts
 
     def encode(self) -> bytes:
-        """The mask as a file."""
+        """Return the bytes of the mask's file."""
         return pack({"entries": self.entries, "dtype": self.dtype}, np.frombuffer(self.bits, np.uint8))
 
     @classmethod
     def decode(cls, data: Buffer, digest: str) -> "Mask":
-        """Read a mask, and raise if its digest is another one."""
+        """Read a mask, and raise an error if it has another digest."""
         facts, bits = unpack(data)
         mask = cls(tuple((name, tuple(shape)) for name, shape in facts["entries"]), facts["dtype"], bits.tobytes())
         if mask.digest != digest:
-            raise ValueError("it is another mask than its name says")
+            raise ValueError("it holds another mask than its name says")
         return mask
 
 
@@ -135,7 +135,7 @@ class Base:
     """Checksum of the file; each sample records it, so that no other base can be mistaken for this one."""
 
     def at(self, mask: Mask) -> Values:
-        """The values where another mask is not zero."""
+        """Return the values where another mask is not zero."""
         if mask.digest == self.mask.digest:
             return self.values
         values: Values = self.mask.scatter(self.values)[mask.positions]
@@ -143,7 +143,7 @@ class Base:
 
 
 def to_half(values: Values, origin: Values) -> tuple[Values, int]:
-    """Differences to the origin in float16, divided by a power of two; the exponent is returned with them."""
+    """Return the differences to the origin in float16, divided by a power of two, and its exponent."""
     difference = values - origin
     largest = float(np.abs(difference).max(initial=0.0))
     exponent = math.frexp(largest)[1] - LARGEST_EXPONENT if largest else 0
@@ -160,17 +160,18 @@ def from_half(values: Values, exponent: int, origin: Values) -> Values:
 
 
 def _scale(values: Values, exponent: int) -> None:
-    """Multiply by a power of two in place, in two steps because the power itself may be out of range."""
+    """Multiply by a power of two in place, in two steps since the power itself may be out of range."""
     half = exponent // 2
     values *= values.dtype.type(2.0**half)
     values *= values.dtype.type(2.0 ** (exponent - half))
 
 
 def pack(facts: Mapping[str, Any], values: Values) -> bytes:
-    """The bytes of a file that holds one array and some facts about it."""
+    """Return the bytes of a file that holds one array and some facts about it."""
     known = {"format": FORMAT, **facts, "kind": values.dtype.name, "count": values.size}
     crc = zlib.crc32(np.ascontiguousarray(values).data, zlib.crc32(canonical(known)))
-    # One entry: the format's writer puts several in no particular order, and files are to be reproducible.
+    # A single entry, because the writer of the format would put several in no particular order, and files must be
+    # reproducible.
     content: bytes = save({"values": values}, metadata={"about": json.dumps(known | {"crc32": crc})})
     return content
 
@@ -186,17 +187,17 @@ def unpack(data: Buffer) -> tuple[dict[str, Any], Values]:
     if zlib.crc32(values.data, zlib.crc32(canonical(facts))) != crc:
         raise ValueError("it does not match its checksum")
     if facts["format"] != FORMAT:
-        raise ValueError(f"it has format {facts['format']}, and this version reads {FORMAT}")
+        raise ValueError(f"it has format {facts['format']}, but this version reads {FORMAT}")
     return facts | {"crc32": crc}, values
 
 
 def mask_of(data: Buffer) -> str:
-    """Digest of the mask that a sample or a base refers to, from its header alone."""
+    """Return the digest of the mask that a sample or a base refers to, from its header alone."""
     return str(_header(data)[0].get("mask"))
 
 
 def _header(data: Buffer) -> tuple[dict[str, Any], int]:
     length = int.from_bytes(data[:8], "little")
     if not 0 < length <= len(data) - 8:
-        raise ValueError("it is cut off, or not one of ours")
+        raise ValueError("it is truncated, or not a file of a bank")
     return dict(json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["about"])), 8 + length

@@ -67,7 +67,7 @@ def calibration_figure(results: dict[str, Calibration]) -> "Figure":
 
 
 def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
-    """A row of the figure for each quantity, and its draws."""
+    """Return a figure with one row for each quantity, the axes of the rows, and the draws."""
     draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
     for name, values in draws.items():
         if values.ndim != 2 or not values.size:

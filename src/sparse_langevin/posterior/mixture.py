@@ -4,7 +4,7 @@ At each output, p(y) = sum_s w_s N(y; mu_s, sigma_s^2), with one component per p
 component is a normal distribution; one with sigma = 0 is an ensemble of points. The first dimension of an array counts
 the components: means (S, ...).
 
-    quantile   solves F(x) = p by Newton's method within a bracket; of points, the smallest with cumulative weight p
+    quantile   solves F(x) = p by Newton's method within a bracket; for points, the smallest with cumulative weight p
     crps       sum_s w_s A(y - mu_s, sigma_s^2) - 1/2 sum_st w_s w_t A(mu_s - mu_t, sigma_s^2 + sigma_t^2) with
                A(m, s^2) = 2 s phi(m/s) + m (2 Phi(m/s) - 1)  (Grimit, Gneiting, Berrocal and Johnson, 2006)
 """
@@ -24,14 +24,14 @@ TOLERANCE = 1e-10  # of a quantile, in units of the widest component
 
 @dataclass(frozen=True)
 class Mixture:
-    """Mixtures with the same weights at every output; `of` and `normal` make them."""
+    """Mixtures with the same weights at every output; `of` and `normal` create them."""
 
     means: NDArray[Any]
-    """Shape (S, ...)."""
+    """Means of the components, of shape (S, ...)."""
     stds: NDArray[Any]
-    """Shape (S,), or that of the means."""
+    """Their standard deviations, of shape (S,) or that of the means."""
     weights: Array
-    """Shape (S,), with sum 1."""
+    """Their weights, of shape (S,), with sum 1."""
 
     def __post_init__(self) -> None:
         shapes = self.means.shape, self.stds.shape, self.weights.shape
@@ -45,7 +45,7 @@ class Mixture:
 
     @classmethod
     def of(cls, means: ArrayLike, stds: ArrayLike = 0.0, weights: ArrayLike | None = None) -> "Mixture":
-        """Make a mixture from means (S, ...), with equal weights by default; without ``stds`` it is one of points."""
+        """Create a mixture from means (S, ...), with equal weights by default; without ``stds`` it is one of points."""
         centres, spreads = np.asarray(means), np.asarray(stds, dtype=float)
         share = np.ones(len(centres)) if weights is None else np.asarray(weights, dtype=float)
         if not (share >= 0).all() or not share.sum() > 0:
@@ -56,7 +56,7 @@ class Mixture:
 
     @classmethod
     def normal(cls, mean: ArrayLike, std: ArrayLike) -> "Mixture":
-        """A normal distribution at each output."""
+        """Return a normal distribution at each output."""
         centre = np.asarray(mean, dtype=float)
         return cls.of(centre[None], np.broadcast_to(np.asarray(std, dtype=float), centre.shape)[None])
 
@@ -66,11 +66,11 @@ class Mixture:
         return not self.stds.any()
 
     def mean(self) -> Array:
-        """Mean of each output."""
+        """Return the mean of each output."""
         return self._by_slab(lambda _, means, __: self.weights @ means)
 
     def std(self) -> Array:
-        """Standard deviation of each output."""
+        """Return the standard deviation of each output."""
 
         def std(_: Array, means: Array, stds: Array) -> Array:
             return np.sqrt(self.weights @ ((means - self.weights @ means) ** 2 + stds**2))
@@ -78,18 +78,18 @@ class Mixture:
         return self._by_slab(std)
 
     def scaled(self, factor: float) -> "Mixture":
-        """The same shape, ``factor`` times as wide around its mean."""
+        """Return the mixture made ``factor`` times as wide around its mean."""
         mean = self.mean()
         return Mixture(mean + factor * (self.means - mean), factor * self.stds, self.weights)
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Probability of at most ``x`` at each output."""
+        """Return the probability of a value of at most ``x`` at each output."""
         if self.points:
             return self._by_slab(lambda at, means, _: np.minimum(self.weights @ (means <= at), 1.0), x)
         return self._by_slab(lambda at, means, stds: np.minimum(self.weights @ ndtr((at - means) / stds), 1.0), x)
 
     def log_density(self, x: ArrayLike) -> Array:
-        """Logarithm of the density at each output; nan for points."""
+        """Return the logarithm of the density at each output; nan for points."""
         if self.points:
             return np.full(self.means.shape[1:], np.nan)
 
@@ -100,7 +100,7 @@ class Mixture:
         return self._by_slab(log_density, x)
 
     def quantile(self, levels: ArrayLike) -> Array:
-        """Quantiles (levels, ...) of each output."""
+        """Return the quantiles (levels, ...) of each output."""
         wanted = np.atleast_1d(np.asarray(levels, dtype=float))
         if not ((wanted > 0) & (wanted < 1)).all():
             raise ValueError(f"levels of quantiles must be between 0 and 1, got {levels!r}")
@@ -113,7 +113,10 @@ class Mixture:
         return np.stack([quantile(level) for level in wanted])
 
     def crps(self, x: ArrayLike) -> Array:
-        """Continuous ranked probability score at each output; 0 is best. Except for points, the work grows as S^2."""
+        """Return the continuous ranked probability score at each output; 0 is best.
+
+        The cost grows as S^2, except for points.
+        """
         if self.points:
             return self._by_slab(lambda at, means, _: _point_crps(at, means, self.weights), x)
         return self._by_slab(lambda at, means, stds: _normal_crps(at, means, stds, self.weights), x)
@@ -133,28 +136,27 @@ class Mixture:
 
 
 def _normal_crps(x: Array, means: Array, stds: Array, weights: Array) -> Array:
-    total: Array = weights @ _absolute(x - means, stds) - (weights**2) @ np.broadcast_to(stds, means.shape) / np.sqrt(
-        np.pi
-    )
+    diagonal = (weights**2) @ np.broadcast_to(stds, means.shape) / np.sqrt(np.pi)
+    total: Array = weights @ _absolute(x - means, stds) - diagonal
     for i in range(1, len(means)):
         total -= weights[i] * (weights[:i] @ _absolute(means[i] - means[:i], np.hypot(stds[i], stds[:i])))
     return total
 
 
 def _absolute(mean: Array, std: Array) -> Array:
-    """E|X| of a normal variable."""
+    """Return E|X| of a normal variable X."""
     z = mean / std
     result: Array = std * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) + mean * (2 * ndtr(z) - 1)
     return result
 
 
 def _normal_quantile(level: float, means: Array, stds: Array, weights: Array) -> Array:
-    # Every component has its quantile in [low, high], hence so has the mixture.
+    # Every component has its quantile in [low, high], and so the mixture has too.
     own = means + ndtri(level) * stds
     low, high = own.min(0), own.max(0)
     centre = weights @ means
     spread = np.sqrt(weights @ ((means - centre) ** 2 + stds**2))
-    result: Array = np.clip(centre + ndtri(level) * spread, low, high)  # a single normal distribution's
+    result: Array = np.clip(centre + ndtri(level) * spread, low, high)  # that of one normal distribution
     tolerance = TOLERANCE * float(stds.max())
     open_ = np.arange(len(result))
     x, last = result.copy(), high - low

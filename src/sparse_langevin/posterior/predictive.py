@@ -32,18 +32,18 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is predicted at some inputs: a mean and its spread, in the units of the output."""
+    """The prediction at some inputs: a mean and its spread, in the units of the output."""
 
     mean: Tensor
-    """Over the posterior samples; the answer of a single network if there are none."""
+    """Mean over the posterior samples; the output of a single network if there are none."""
     std: Tensor | None = None
     """Standard deviation due to the parameters alone; None for a single network."""
     noise_std: float | Tensor | None = None
     """Standard deviation of the observation noise: root mean square of sigma. None for a single network."""
     quantiles: Tensor | None = None
-    """(levels, examples, ...) of a new observation, if they were asked for."""
+    """Quantiles of a new observation, of shape (levels, examples, ...), if they were asked for."""
     samples: int = 0
-    """Posterior samples behind it; 0 for a single network."""
+    """Number of posterior samples used; 0 for a single network."""
 
     @property
     def total_std(self) -> Tensor:
@@ -63,17 +63,17 @@ class Predictive:
     model
         The model that was sampled. It is called in eval mode.
     inputs
-        A tensor, a tuple of positional inputs, or a mapping of named inputs. Their first dimension counts the examples,
-        and so does that of the outputs.
+        A tensor, a tuple of positional inputs, or a mapping of named inputs. The first dimension of inputs and outputs
+        counts the examples.
     transform
-        Applied to each output, such as a softmax for classification, or a change of units.
+        A function applied to each output, such as a softmax for classification or a change of units.
     noise_scale
         The factor that turns sigma into the units of the transformed output: a number, or a tensor of the shape of an
         output.
     batch_size
-        Examples in one call of the model; None for all examples of a chunk.
+        Number of examples in one call of the model; None for all examples of a chunk.
     memory
-        Bytes that the outputs of all samples may take where they are needed at once.
+        Bytes that the outputs of all samples may take when they are needed at the same time.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Predictive:
         self.batch_size, self.memory = batch_size, memory
 
     def moments(self, observe: Callable[[Sample, Tensor], None] = lambda sample, output: None) -> Prediction:
-        """Mean and standard deviations, in one pass over the samples; ``observe`` sees each with its output."""
+        """Return mean and standard deviations, in one pass; ``observe`` is called with each sample and its output."""
         total = noise = 0.0
         count, dtype = 0, torch.float32
         mean = square = None
@@ -119,15 +119,15 @@ class Predictive:
         """Yield the distribution chunk by chunk: a slice of the examples, and the mixture at their outputs."""
         chunks = self._chunks()
         for rows in chunks:
-            # No name refers to a chunk here, so that its memory is free while the next one is computed.
+            # No variable refers to a chunk here, so that its memory is freed before the next one is computed.
             yield rows, self._mixture(None if len(chunks) == 1 else rows, noise)
 
     def mixture(self, *, noise: bool = True) -> Mixture:
-        """The distribution at all examples at once, whatever memory that takes."""
+        """Return the distribution at all examples at once, whatever memory that takes."""
         return self._mixture(None, noise)
 
     def quantiles(self, levels: Sequence[float], *, noise: bool = True) -> Tensor:
-        """Quantiles (levels, examples, ...) of a new observation, or of the model's output alone without ``noise``."""
+        """Return quantiles (levels, examples, ...) of a new observation, or of the model's output without ``noise``."""
         parts = []
         for _, mixture in self.mixtures(noise=noise):
             parts.append(torch.from_numpy(mixture.quantile(levels).astype(mixture.means.dtype)))
@@ -135,9 +135,9 @@ class Predictive:
         return torch.cat(parts, dim=1)
 
     def draw(self, count: int, *, noise: bool = True, seed: int = 0) -> Tensor:
-        """Draws (count, examples, ...) from the distribution; each draw uses one posterior sample at all inputs."""
+        """Return draws (count, examples, ...); each draw uses one posterior sample at all inputs."""
         generator = torch.Generator().manual_seed(seed)
-        # Weights are in the headers, but the samples are at hand: one pass for them, one for the outputs.
+        # Two passes over the samples: one for the weights, one for the outputs.
         weights = torch.tensor([sample.weight for sample in self._samples()], dtype=torch.float64)
         if not weights.sum() > 0:
             raise _no_samples()
@@ -162,12 +162,12 @@ class Predictive:
                 if shapes.get(name) != value.shape:
                     raise ValueError(
                         f"the samples are of another model: their {name!r} has shape {tuple(value.shape)}, the model's "
-                        f"{tuple(shapes[name]) if name in shapes else 'is missing'}. Give the model that was sampled"
+                        f"{tuple(shapes[name]) if name in shapes else 'is missing'}. Pass the model that was sampled."
                     )
             if missing := sorted(trained - sample.parameters.keys()):
                 raise ValueError(
-                    f"the samples are of another model: they have no {missing[0]!r}. Give the model that was sampled, "
-                    "or freeze the parameter if it was not to be sampled"
+                    f"the samples are of another model: they have no {missing[0]!r}. Pass the model that was sampled, "
+                    "or freeze the parameter if it was not meant to be sampled."
                 )
             yield sample
 
@@ -189,22 +189,22 @@ class Predictive:
         return (output if self.transform is None else self.transform(output)).cpu()
 
     def _mixture(self, rows: slice | None, noise: bool) -> Mixture:
-        """The distribution of some of the examples, or of all."""
+        """Return the distribution of some of the examples, or of all if ``rows`` is None."""
         with evaluating(self.model):
             outputs, weights, sigmas = self._together(self.inputs if rows is None else _part(self.inputs, rows))
         if rows is not None and outputs.shape[1] != rows.stop - rows.start:
             raise ValueError(
-                f"{rows.stop - rows.start} examples gave an output of shape {outputs.shape[1:]}, so its first "
-                "dimension does not count them and they cannot be taken in turn: give more memory"
+                f"{rows.stop - rows.start} examples gave an output of shape {outputs.shape[1:]}: its first dimension "
+                "does not count them, so they cannot be processed in chunks. Increase memory to process all at once."
             )
         return Mixture.of(outputs, self._noise(outputs, sigmas) if noise else 0.0, weights)
 
     def _together(self, inputs: Any) -> tuple[np.ndarray, list[float], list[float]]:
-        """Outputs (S, ...) of all samples, their weights and their noise levels."""
+        """Return the outputs (S, ...) of all samples, their weights and their noise levels."""
         outputs, weights, sigmas = None, [], []
         for number, sample in enumerate(self._samples()):
             output = self._output(sample, inputs).numpy()
-            if outputs is None:  # filled sample by sample: a list that is stacked would need twice the memory
+            if outputs is None:  # filled sample by sample, since stacking a list would need twice the memory
                 outputs = np.empty((len(self.samples), *output.shape), output.dtype)
             outputs[number] = output
             weights.append(sample.weight)
@@ -221,7 +221,7 @@ class Predictive:
         return np.array(sigmas) * float(self.noise_scale)
 
     def _chunks(self) -> list[slice]:
-        """Examples whose outputs under all samples fit into memory together."""
+        """Cut the examples into chunks whose outputs under all samples fit into memory together."""
         rows = _rows(self.inputs)
         first = next(self._samples(), None)
         if first is None:
@@ -230,7 +230,7 @@ class Predictive:
             return [slice(0, rows)]
         with evaluating(self.model):
             output = self._output(first, _part(self.inputs, slice(0, 1)))
-        # Noise that differs from output to output is as many float64 numbers again.
+        # Noise that differs between outputs takes another float64 number for each.
         each = output.element_size() + 8 * isinstance(self.noise_scale, Tensor)
         per_row = len(self.samples) * output.numel() * each
         size = max(1, self.memory // max(1, per_row))
@@ -238,13 +238,13 @@ class Predictive:
 
 
 def _rows(inputs: Any) -> int:
-    """Number of examples."""
+    """Return the number of examples."""
     parts = inputs.values() if isinstance(inputs, Mapping) else inputs if isinstance(inputs, tuple | list) else [inputs]
     return len(next(iter(parts)))
 
 
 def _part(inputs: Any, rows: slice) -> Any:
-    """Some of the examples."""
+    """Return some of the examples."""
     if isinstance(inputs, Mapping):
         return {name: value[rows] for name, value in inputs.items()}
     if isinstance(inputs, tuple | list):

@@ -1,4 +1,4 @@
-"""Reading samples from a store: each is put together from its own file, its mask and the base of its chain."""
+"""Reading samples from a store: each combines its own file, its mask and the base of its chain."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,12 +19,12 @@ class Reader:
         self._origin: tuple[str, int, Values] | None = None
 
     def sample(self, place: Place) -> Sample:
-        """Read one sample; the error for a damaged one names the file that is at fault."""
+        """Read one sample; the error for a damaged one names the file at fault."""
         with blaming(self._store, name := place.name("sample")):
             facts, values = unpack(self._store.read(name))
             about = {key: facts[key] for key in ("chain", "step", "weight", "sigma")}
             if Place(about["chain"], about["step"]) != place:
-                raise ValueError("it is another sample than its name says")
+                raise ValueError("it holds another sample than its name says")
             mask = self.mask(facts["mask"])
             if facts["base"] is not None:
                 origin = self._origin_at(mask, Place(place.chain, facts["base"]), facts["base_crc"])
@@ -44,11 +44,11 @@ class Reader:
         with blaming(self._store, name := place.name("base")):
             facts, values = unpack(self._store.read(name))
             if Place(facts["chain"], facts["step"]) != place:
-                raise ValueError("it is another base than its name says")
+                raise ValueError("it holds another base than its name says")
             return Base(place.step, values.copy(), self.mask(facts["mask"]), facts["crc32"])
 
     def _origin_at(self, mask: Mask, place: Place, crc: int) -> Values:
-        """The values of the base where a sample is not zero; kept for neighbouring samples with the same mask."""
+        """Return the values of the base where a sample is not zero; cached for the next samples with the same mask."""
         if self._origin is None or self._origin[:2] != (mask.digest, crc):
             if self._base is None or self._base.crc != crc:
                 self._base = self.base(place)
@@ -61,7 +61,7 @@ class Reader:
 
 
 def damaged(store: Store) -> dict[str, str]:
-    """Read every file; return the names of the damaged ones, each with what is wrong with it."""
+    """Read every file; return what is wrong with each damaged one, by name."""
     reader, names, found = Reader(store), store.sizes(), {}
     checks: dict[str, Callable[[], object]] = {THINNING: partial(read_spacing, store)}
     for digest in digests(names):

@@ -1,9 +1,9 @@
-"""Where the files of a bank are kept (in a folder or in memory), and what they are called.
+"""The files of a bank: their names, and the folder or the memory in which they are kept.
 
 sample-CCC-SSSSSSSSS.safetensors   one sample, of chain C and step S
-base-CCC-SSSSSSSSS.safetensors     the sample of chain C that its others are stored as differences to
+base-CCC-SSSSSSSSS.safetensors     the sample of chain C from which the differences of the others are stored
 mask-DIGEST.safetensors            names, shapes, and which parameters are not zero; shared by samples
-thinning.safetensors               how far apart samples are since the bank outgrew its budget
+thinning.safetensors               the distance between samples, once the bank has exceeded its budget
 artefact.json                      says that the folder is a bank; banks of earlier versions have none
 """
 
@@ -36,24 +36,24 @@ class Place(NamedTuple):
     step: int
 
     def name(self, kind: str) -> str:
-        """The name of its file; ``kind`` is ``sample`` or ``base``."""
+        """Return the name of the sample's file; ``kind`` is ``sample`` or ``base``."""
         return f"{kind}-{self.chain:03d}-{self.step:09d}{SUFFIX}"
 
 
 class Store(Protocol):
-    """Named files that can be written as a whole, read and removed."""
+    """Named files that can be read, written as a whole, and removed."""
 
     def where(self, name: str) -> str:
-        """What to call a file in a message."""
+        """Return the name of a file for a message."""
 
     def sizes(self) -> dict[str, int]:
-        """Names and bytes of all files."""
+        """Return the size of each file in bytes, by name."""
 
     def has(self, name: str) -> bool:
         """Whether there is such a file."""
 
     def read(self, name: str) -> Buffer:
-        """A file's bytes."""
+        """Return the bytes of a file."""
 
     def write(self, name: str, data: bytes) -> None:
         """Write or replace a file as a whole."""
@@ -72,11 +72,11 @@ class MemoryStore:
         self._files: dict[str, bytes] = {}
 
     def where(self, name: str) -> str:
-        """What to call a file in a message."""
+        """Return the name of a file for a message."""
         return name
 
     def sizes(self) -> dict[str, int]:
-        """Names and bytes of all files."""
+        """Return the size of each file in bytes, by name."""
         return {name: len(data) for name, data in self._files.items()}
 
     def has(self, name: str) -> bool:
@@ -84,7 +84,7 @@ class MemoryStore:
         return name in self._files
 
     def read(self, name: str) -> Buffer:
-        """A file's bytes."""
+        """Return the bytes of a file."""
         return self._files[name]
 
     def write(self, name: str, data: bytes) -> None:
@@ -100,7 +100,7 @@ class MemoryStore:
 
 
 class FolderStore:
-    """Files in a folder, mapped into memory when they are read; the folder is held from the first change on."""
+    """Files in a folder, mapped into memory when they are read; the folder is locked from the first change on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,11 +109,11 @@ class FolderStore:
             Artefact.open(folder, BANK)
 
     def where(self, name: str) -> str:
-        """What to call a file in a message."""
+        """Return the name of a file for a message."""
         return str(self.folder / name)
 
     def sizes(self) -> dict[str, int]:
-        """Names and bytes of all files."""
+        """Return the size of each file in bytes, by name."""
         found = self.folder.glob(f"*{SUFFIX}")
         return {path.name: path.stat().st_size for path in found if not path.name.startswith(TEMPORARY)}
 
@@ -122,12 +122,12 @@ class FolderStore:
         return (self.folder / name).exists()
 
     def read(self, name: str) -> Buffer:
-        """A file's bytes, read from disk as they are used."""
+        """Return the bytes of a file, which are read from disk when they are used."""
         with open(self.folder / name, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write or replace a file as a whole; a full disk leaves the others as they were."""
+        """Write or replace a file as a whole; a full disk leaves the other files as they were."""
         try:
             self._own()
             write_atomically(self.folder / name, data)
@@ -146,26 +146,26 @@ class FolderStore:
         sweep(self.folder)
 
     def _own(self) -> None:
-        """Hold the folder, also for other banks of this process, and enter that it is a bank."""
+        """Lock the folder for the banks of this process, and record in it that it is a bank."""
         if self._hold is None:
             self._hold = Hold.of(self.folder)
             Artefact.claim(self.folder, BANK, shared=True)
 
 
 def places(names: Iterable[str], kind: str, chain: int | None = None) -> list[Place]:
-    """Chain and step of the samples or bases among the names, in order; of one chain only if ``chain`` is given."""
+    """Return chain and step of the samples or bases among the names, in order; of one chain if ``chain`` is given."""
     matches = (_PLACE.fullmatch(name) for name in names)
     found = [Place(int(m[2]), int(m[3])) for m in matches if m and m[1] == kind]
     return sorted(place for place in found if chain in (None, place.chain))
 
 
 def mask_name(digest: str) -> str:
-    """The file name of a mask."""
+    """Return the file name of a mask."""
     return f"mask-{digest}{SUFFIX}"
 
 
 def digests(names: Iterable[str]) -> list[str]:
-    """Digests of all masks among the names."""
+    """Return the digests of all masks among the names."""
     return sorted(m[1] for m in map(_MASK.fullmatch, names) if m)
 
 
@@ -177,5 +177,5 @@ def blaming(store: Store, name: str) -> Iterator[None]:
     except DAMAGE as error:
         if not store.has(name):
             raise DamagedError(store.where(name), "it is missing", REMEDY) from error
-        reason = str(error) if type(error) is ValueError else f"its header makes no sense ({error!r})"
+        reason = str(error) if type(error) is ValueError else f"its header cannot be read ({error!r})"
         raise DamagedError(store.where(name), reason, REMEDY) from error

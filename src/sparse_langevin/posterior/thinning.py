@@ -1,4 +1,4 @@
-"""Which samples a bank still has after it outgrew its budget, and which files nothing refers to any more.
+"""The samples that remain in a bank after it exceeded its budget, and the files that are no longer needed.
 
 A thinned bank keeps only the samples of steps ``offset + j * spacing``. These two numbers are on disk before the first
 sample is removed. From then on a sample that is not on this grid does not count, even if a crash has left its file.
@@ -24,7 +24,7 @@ class Spacing(NamedTuple):
 
 
 def read_spacing(store: Store) -> Spacing | None:
-    """The grid of a thinned bank; None if the bank has all its samples."""
+    """Return the grid of a thinned bank; None if the bank has all its samples."""
     if not store.has(THINNING):
         return None
     with blaming(store, THINNING):
@@ -39,7 +39,7 @@ def write_spacing(store: Store, grid: Spacing) -> None:
 
 
 def kept(store: Store, chain: int | None = None) -> list[Place]:
-    """The samples on the grid, ordered by chain and step; of one chain only if ``chain`` is given."""
+    """Return the samples on the grid, ordered by chain and step; of one chain only if ``chain`` is given."""
     grid = read_spacing(store)
     return [place for place in places(store.sizes(), "sample", chain) if grid is None or grid.has(place.step)]
 
@@ -55,7 +55,7 @@ def remove_unused(store: Store) -> None:
     try:
         used = {mask_name(mask_of(store.read(name))) for name in wanted}
     except DAMAGE:
-        return  # it cannot be known which mask the damaged file refers to
+        return  # nobody knows which mask the damaged file refers to
     for digest in digests(names):
         if mask_name(digest) not in used:
             store.remove(mask_name(digest))

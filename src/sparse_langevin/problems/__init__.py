@@ -1,4 +1,4 @@
-"""Problems that surrogates are trained on: each folder is one."""
+"""Problems that surrogates are trained on, one in each folder."""
 
 from sparse_langevin.runtime.extras import expect_surrogates
 

@@ -1,7 +1,7 @@
-"""Reports as one HTML file with text, tables and pictures inside it; it loads nothing from anywhere else.
+"""Reports as one HTML file that contains its text, tables and pictures, and loads nothing from elsewhere.
 
-A report is a title, a lead and a list of sections; the page is ``templates/report.html``. Everything that comes from a
-user or a file is escaped.
+A report is a title, a lead and a list of sections; the template is ``templates/report.html``. Everything that comes
+from a user or a file is escaped.
 """
 
 import base64
@@ -22,7 +22,7 @@ Mood = Literal["", "good", "bad", "quiet"]
 
 @dataclass(frozen=True)
 class TableCell:
-    """The text of a cell in a table, and whether it is good or bad news."""
+    """The text of a table's cell, and whether it is good or bad news."""
 
     text: str
     mood: Mood = ""
@@ -30,7 +30,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of text; the first column is a heading, the others are numbers unless ``prose``."""
+    """A table; its first column holds headings, the others numbers or, with ``prose``, text."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[TableCell | str]]
@@ -38,13 +38,13 @@ class Table:
     prose: bool = False
 
     def cells(self) -> list[list[TableCell]]:
-        """All rows, as cells."""
+        """All rows as cells."""
         return [[cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG and its caption, which is also read to those who cannot see the picture."""
+    """A PNG with a caption, which is also its alternative text."""
 
     png: bytes
     caption: str
@@ -80,7 +80,7 @@ def render(title: str, lead: str, sections: Sequence[Section], footer: str = "")
 
 
 def png(figure: "Figure", dpi: int = DPI) -> bytes:
-    """A figure as the bytes of a PNG without matplotlib's version in it, so that equal figures give equal files."""
+    """A figure as a PNG, without matplotlib's version in it, so that equal figures give equal files."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()

@@ -5,7 +5,7 @@ r"""The four algorithms: {no preconditioner, RMSprop} x {Gaussian prior, learned
 | no preconditioner  | `sgld`         | `sgld_sa`               |
 | RMSprop            | `psgld`        | `psgld_sa`              |
 
-Each is a `Sampler` with its pieces chosen; all options of `Sampler` can be given by keyword.
+Each returns a `Sampler` with its prior and preconditioner chosen, and takes the other options of `Sampler` by keyword.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,10 +46,10 @@ def sgld(
     prior: Prior = GaussianPrior(),
     **options: Unpack[Options],
 ) -> Sampler:
-    """Stochastic gradient Langevin dynamics under a Gaussian prior (Welling and Teh, 2011).
+    """Stochastic gradient Langevin dynamics with a Gaussian prior (Welling and Teh, 2011).
 
-    The step size multiplies the gradient *summed* over the data: stable below 2 over the largest
-    curvature of the log posterior, so of the order of 1/num_data.
+    The step size multiplies the gradient *summed* over the data. Steps are stable below 2 divided by the largest
+    curvature of the log posterior, so the step size is of the order of 1/num_data.
 
     Examples
     --------
@@ -57,13 +57,7 @@ def sgld(
     """
     _set_dense_prior(options, prior)
     return Sampler(
-        model,
-        likelihood,
-        num_data=num_data,
-        step_size=step_size,
-        prior=prior,
-        preconditioner=Identity(),
-        **options,
+        model, likelihood, num_data=num_data, step_size=step_size, prior=prior, preconditioner=Identity(), **options
     )
 
 
@@ -77,7 +71,7 @@ def psgld(
     preconditioner: Metric = RMSprop(),
     **options: Unpack[Options],
 ) -> Sampler:
-    """Preconditioned SGLD under a Gaussian prior (Li et al., 2016).
+    """Preconditioned SGLD with a Gaussian prior (Li et al., 2016).
 
     The step size is, as in RMSprop or Adam, about the distance that a weight moves in one step.
 
@@ -87,13 +81,7 @@ def psgld(
     """
     _set_dense_prior(options, prior)
     return Sampler(
-        model,
-        likelihood,
-        num_data=num_data,
-        step_size=step_size,
-        prior=prior,
-        preconditioner=preconditioner,
-        **options,
+        model, likelihood, num_data=num_data, step_size=step_size, prior=prior, preconditioner=preconditioner, **options
     )
 
 
@@ -113,13 +101,7 @@ def sgld_sa(
     >>> sampler = sgld_sa(nn.Linear(3, 1), GaussianLikelihood(), num_data=100, step_size=1e-4)
     """
     return Sampler(
-        model,
-        likelihood,
-        num_data=num_data,
-        step_size=step_size,
-        prior=prior,
-        preconditioner=Identity(),
-        **options,
+        model, likelihood, num_data=num_data, step_size=step_size, prior=prior, preconditioner=Identity(), **options
     )
 
 
@@ -141,22 +123,16 @@ def psgld_sa(
     ...                    pruning=Pruning(target=0.7, end=2000))
     """
     return Sampler(
-        model,
-        likelihood,
-        num_data=num_data,
-        step_size=step_size,
-        prior=prior,
-        preconditioner=preconditioner,
-        **options,
+        model, likelihood, num_data=num_data, step_size=step_size, prior=prior, preconditioner=preconditioner, **options
     )
 
 
 ALGORITHMS: dict[str, Callable[..., Sampler]] = {"sgld": sgld, "psgld": psgld, "sgld-sa": sgld_sa, "psgld-sa": psgld_sa}
-"""By the names in `methods`."""
+"""The algorithms by their names in `methods`."""
 
 
 def _set_dense_prior(options: Options, prior: Prior) -> None:
-    """Without learned latent variables all parameters share one prior, unless the dense ones were given their own."""
+    """Use one prior for all parameters, unless ``dense_prior`` was given; refuse priors with latent variables."""
     if as_prior(prior, "prior").vectors:
         raise TypeError(
             f"sgld and psgld take a prior without latent variables, such as GaussianPrior(), got {prior!r}: use "

@@ -15,11 +15,11 @@ class Batches:
     *tensors
         Inputs, targets, ...: tensors with one row per example.
     batch_size
-        Rows per batch; the last batch of an epoch holds what is left.
+        Number of rows per batch; the last batch of an epoch holds the rest.
     seed
-        Of the order.
+        Seed of the order.
     shuffle
-        If false, rows come in their own order.
+        If false, rows come in their original order.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Batches:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order the next iteration follows; otherwise each iteration takes the next epoch's."""
+        """Choose the epoch whose order the next iteration follows; without it each iteration is the next epoch."""
         self.epoch = epoch
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class Batches:
         rows = len(self.tensors[0])
         order = torch.arange(rows)
         if self.shuffle:
-            # A prime far above any number of epochs keeps (seed, epoch) pairs apart.
+            # A prime far larger than any number of epochs gives each pair (seed, epoch) a seed of its own.
             generator = torch.Generator().manual_seed((self.seed * 1_000_000_007 + self.epoch) % 2**63)
             order = torch.randperm(rows, generator=generator)
         self.epoch += 1

@@ -1,4 +1,4 @@
-"""What a sampler refuses, and the words it says so with."""
+"""Checks of what users pass to a sampler, and their error messages."""
 
 import math
 import operator
@@ -14,7 +14,7 @@ from sparse_langevin.sampling.priors import Prior, SpikeSlab, as_prior
 
 
 def as_count(value: Any, name: str, *, low: int = 0, high: float = math.inf) -> int:
-    """Insist on an integer in [low, high); NumPy's integers are fine."""
+    """Return ``value`` as an int; it must be an integer, NumPy's included, in [low, high)."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= operator.index(value) < high:
         bound = f"at least {low}" if math.isinf(high) else f"in [{low}, 2**{round(math.log2(high))})"
         raise ValueError(f"{name} must be an integer {bound}, got {value!r}")
@@ -22,21 +22,24 @@ def as_count(value: Any, name: str, *, low: int = 0, high: float = math.inf) -> 
 
 
 def require_frozen_statistics(norms: Iterable[nn.Module]) -> None:
-    """Refuse normalisation layers that would update running statistics."""
+    """Raise an error if a normalisation layer would update its running statistics."""
     if any(layer.training for layer in norms):
         raise ValueError(
-            "the model has normalisation layers with running statistics (BatchNorm). These belong to the path of the "
-            "chain, not to any one sample, so posterior predictions would be wrong. Use GroupNorm or LayerNorm, "
+            "the model has normalisation layers with running statistics (BatchNorm). These depend on the path of the "
+            "chain and not on a single sample, so posterior predictions would be wrong. Use GroupNorm or LayerNorm, "
             "BatchNorm with track_running_stats=False, or freeze the statistics: call .eval() on those layers and "
-            "leave them so."
+            "leave them in eval mode."
         )
 
 
 def require_finite(
     flat: FlatParameters, curvature: Tensor | None, loss: float, data: Any, step: int, *, squares: bool
 ) -> None:
-    """Stop before anything has changed if the loss, a gradient (its square, if used) or a curvature is not finite."""
-    # One pass: the sum of squares is finite only if every square is. Which term was not is found out below.
+    """Raise an error, before anything has changed, if the loss, a gradient or a curvature is not finite.
+
+    With ``squares`` the squares of the gradient must be finite too.
+    """
+    # One pass: the sum of squares is finite only if every square is. The rest of the function finds the culprit.
     total = torch.dot(flat.grad, flat.grad) if curvature is None else torch.dot(flat.grad, flat.grad) + curvature.sum()
     if math.isfinite(float(total)) and math.isfinite(loss):
         return
@@ -58,14 +61,14 @@ def require_finite(
         cause = "The batch is finite, so the model overflowed: use a smaller step size, or check the model."
     raise FloatingPointError(
         f"step {step}: {where}{more} is not finite, the loss is {loss:g}. {cause} "
-        f"The sampler is unchanged and stands at step {step - 1}."
+        f"The sampler is unchanged, at step {step - 1}."
     )
 
 
 def assign_priors(
     model: nn.Module, blocks: Sequence[Block], prior: Prior | Mapping[str, Prior], dense: Prior
 ) -> dict[str, Prior]:
-    """One prior for each block."""
+    """Return the prior of each block."""
     sparse = [block.name for block in blocks if block.sparse]
     priors = {block.name: as_prior(dense, "dense_prior") for block in blocks if not block.sparse}
     if not isinstance(prior, Mapping):
@@ -82,7 +85,7 @@ def assign_priors(
 
 
 def require_same_layout(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Refuse a sampler's state that does not fit another sampler."""
+    """Raise an error if a state does not have the names, shapes and precisions of this sampler's state."""
     for part in ("tensors", "scalars"):
         if odd := mine[part].keys() ^ theirs[part].keys():
             raise ValueError(f"the state belongs to another sampler: only one of the two has {', '.join(sorted(odd))}")
@@ -98,15 +101,11 @@ def require_same_layout(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> N
 def check_arguments(
     train: Iterable[Any], steps: int | None, epochs: int | None, evaluate_every: int | None, save_every: int
 ) -> int | None:
-    """Insist on sensible arguments; return the number of batches in an epoch, if it is known."""
+    """Check the arguments of `fit`; return the number of batches in an epoch, or None if it is not known."""
     if (steps is None) == (epochs is None):
         raise ValueError(f"give either steps or epochs, got steps={steps!r} and epochs={epochs!r}")
-    for name, value in (
-        ("steps", steps),
-        ("epochs", epochs),
-        ("evaluate_every", evaluate_every),
-        ("save_every", save_every),
-    ):
+    counts = {"steps": steps, "epochs": epochs, "evaluate_every": evaluate_every, "save_every": save_every}
+    for name, value in counts.items():
         if value is not None:
             as_count(value, name, low=1)
     if not isinstance(train, Iterable):
@@ -121,7 +120,7 @@ def check_arguments(
 
 
 def check_pruning(sampler: Any, bank: Any, total: int | None) -> None:
-    """Insist that pruning ends within a run, and warn of samples that are taken before."""
+    """Raise an error if pruning does not end within the run, and warn if samples are taken before it ends."""
     plan = sampler.pruning
     if plan is None:
         return
@@ -142,7 +141,7 @@ def _not_finite(tensors: Iterable[tuple[str, Tensor]]) -> list[str]:
 
 
 def _tensors(data: Any, path: str = "batch") -> Iterator[tuple[str, Tensor]]:
-    """All tensors in a nested batch, with a path to each."""
+    """Yield all tensors in a nested batch, with the path to each."""
     if isinstance(data, Tensor):
         yield path, data
     elif isinstance(data, Mapping):

@@ -1,7 +1,7 @@
 """The gradient of a single linear layer under Gaussian noise, without automatic differentiation.
 
-For a layer of a few hundred weights most of a step would go into building a graph and walking back through it. With
-r = F(x) - y the gradient of the residual sum of squares is 2 r'x for the weights and 2 sum r for the bias.
+For a layer of a few hundred weights, building the graph and differentiating it would take most of the time of a step.
+With r = F(x) - y the gradient of the residual sum of squares is 2 r'x for the weights and 2 sum r for the bias.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,7 @@ from sparse_langevin.sampling.likelihoods import BatchEvaluation, GaussianLikeli
 
 
 class LinearGradient:
-    """Evaluates a batch and differentiates it, for one `nn.Linear`.
-
-    Parameters
-    ----------
-    layer
-        The model.
-    flat
-        Its parameters; the gradient goes to ``flat.grad``.
-    """
+    """Evaluates batches for a model that is one `nn.Linear`, and writes the gradient to ``flat.grad``."""
 
     def __init__(self, layer: nn.Linear, flat: FlatParameters) -> None:
         self._layer = layer
@@ -33,7 +25,7 @@ class LinearGradient:
 
     @classmethod
     def of(cls, model: nn.Module, likelihood: Likelihood, flat: FlatParameters) -> "LinearGradient | None":
-        """For a model and likelihood that it knows; None for all others."""
+        """Return a `LinearGradient` if the model and the likelihood allow it, otherwise None."""
         known = type(model) is nn.Linear and type(likelihood) is GaussianLikelihood
         if not known or not all(p.requires_grad for p in model.parameters()):
             return None
@@ -41,9 +33,9 @@ class LinearGradient:
         return cls(model, flat)
 
     def __call__(self, data: Any, sigma: float, scale: Callable[[int], float]) -> BatchEvaluation | None:
-        """Write N/n times minus the gradient of the log-likelihood; None for a batch that is not two matrices."""
+        """Write N/n times minus the gradient of the log-likelihood; return None if the batch is not two matrices."""
         layer = self._layer
-        # A hook may change the output; then only autograd knows the gradient.
+        # A hook may change the output; only autograd can differentiate that.
         if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
             return None
         if type(data) not in (tuple, list) or len(data) != 2:

@@ -1,7 +1,7 @@
 r"""The diagonal of the Hessian of minus the log-likelihood, for the Gamma correction.
 
-For one linear layer o = W x + b it is exact and cheap: h_(cj) = -sum_i x_ij^2 d^2 l_i/d o_ic^2. For anything else
-Hutchinson's estimate z*(Hz), with z of random signs, is unbiased and costs one Hessian-vector product.
+For one linear layer o = W x + b the exact diagonal is cheap: h_(cj) = -sum_i x_ij^2 d^2 l_i/d o_ic^2. For any other
+model Hutchinson's estimate z*(Hz), with a vector z of random signs, is unbiased and costs one Hessian-vector product.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,11 @@ class HasOutputCurvature(Protocol):
     """A likelihood that knows its second derivative with respect to the model's outputs."""
 
     def output_curvature(self, outputs: Tensor, sigma: float) -> Tensor:
-        """Second derivative of the log-likelihood with respect to each output."""
+        """Return the second derivative of the log-likelihood with respect to each output."""
 
 
 class DiagonalHessian:
-    """The diagonal for one model and likelihood, by the method ``wanted`` (see `RMSprop`).
-
-    Attributes
-    ----------
-    exact : bool
-        Whether the diagonal is exact; otherwise gradients must be taken with their graph.
-    """
+    """The diagonal for one model and likelihood, by the method ``wanted`` (see `RMSprop`)."""
 
     def __init__(self, wanted: str, model: nn.Module, likelihood: object, probes: CounterNoise) -> None:
         possible = type(model) is nn.Linear and isinstance(likelihood, HasOutputCurvature)
@@ -39,12 +33,13 @@ class DiagonalHessian:
                 f"got {type(model).__name__} and {type(likelihood).__name__}: use correction='hutchinson'"
             )
         self.exact = possible and wanted != "hutchinson"
+        """Whether the diagonal is exact; if not, gradients must keep their graph."""
         self._model, self._likelihood, self._probes = model, likelihood, probes
 
     def __call__(
         self, flat: FlatParameters, gradients: Sequence[Tensor], scale: float, data: Any, sigma: float, step: int
     ) -> Tensor:
-        """Diagonal of minus ``scale`` times the batch's log-likelihood, whose ``gradients`` are given."""
+        """Return the diagonal for minus ``scale`` times the batch's log-likelihood, whose ``gradients`` are given."""
         if self.exact:
             assert isinstance(self._model, nn.Linear) and isinstance(self._likelihood, HasOutputCurvature)
             if not isinstance(data[0], Tensor) or data[0].dim() != 2:
@@ -60,7 +55,7 @@ class DiagonalHessian:
 def linear_diagonal(
     model: nn.Linear, likelihood: HasOutputCurvature, inputs: Tensor, sigma: float, parameters: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Exact diagonal for the weight and the bias of one linear layer, in the order of ``parameters``."""
+    """Return the exact diagonal for the weight and the bias of one linear layer, in the order of ``parameters``."""
     with torch.no_grad():
         second = -likelihood.output_curvature(model(inputs), sigma)
         weight = torch.einsum("...c,...j->cj", second, inputs.square())
@@ -71,7 +66,7 @@ def linear_diagonal(
 def hutchinson_diagonal(
     gradients: Sequence[Tensor], parameters: Sequence[Tensor], probe: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Estimate the diagonal as probe * (Hessian @ probe); ``gradients`` must carry their graph."""
+    """Estimate the diagonal as probe * (Hessian @ probe); ``gradients`` must have kept their graph."""
     terms = [(gradient * sign).sum() for gradient, sign in zip(gradients, probe, strict=True) if gradient.requires_grad]
     if not terms:
         return [torch.zeros_like(sign) for sign in probe]

@@ -1,4 +1,4 @@
-"""Looking at a model without disturbing it."""
+"""Evaluating a model without changing its state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import nn
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients; afterwards every module is in the mode it was in."""
+    """Put the model into eval mode without gradients; afterwards every module is back in its previous mode."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -1,9 +1,9 @@
 """A model's parameters as views of one flat vector, cut into blocks.
 
-The trainable parameters of a model are re-seated as views of one vector: first the block of all dense parameters
-(biases, layers that are not sparse), then one block for each sparse layer. State, noise, samples and masks are
-then plain 1-D tensors, and a block is a slice of them. Tied parameters appear once; frozen parameters
-(``requires_grad=False``) are left alone.
+The trainable parameters of a model become views of one vector: first the block of all dense parameters (biases, and
+layers that are not sparse), then one block for each sparse layer. State, noise, samples and masks are then plain 1-D
+tensors, and a block is a slice of them. Tied parameters appear once; frozen parameters (``requires_grad=False``) are
+left alone.
 """
 
 import difflib
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 SparseChoice = Callable[[str, nn.Parameter], bool] | Iterable[str | nn.Module] | None
 
-DENSE = "(dense)"  # no parameter can be called so
+DENSE = "(dense)"  # not the name of any parameter
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,7 @@ class Block:
 class FlatParameters:
     """The trainable parameters of ``model`` as views of one vector.
 
-    Parameters
-    ----------
-    model
-        Any module. Its parameters keep their identity; only their storage changes.
-    sparse
-        Which parameters are sparse layers, see `choose_sparse`.
+    The parameters remain the same objects; only their storage changes. `choose_sparse` explains ``sparse``.
 
     Attributes
     ----------
@@ -67,7 +62,7 @@ class FlatParameters:
     blocks : tuple of Block
         The dense block (if any) and the sparse layers.
     sparse_start : int
-        Where the sparse part of the vector begins; it reaches to the end.
+        The index at which the sparse part of the vector begins; it extends to the end.
     """
 
     def __init__(self, model: nn.Module, sparse: SparseChoice = None) -> None:
@@ -103,28 +98,29 @@ class FlatParameters:
         return {e.name: vector[e.start : e.stop].view(e.shape) for e in self.entries}
 
     def unsampled(self, model: nn.Module) -> dict[str, Tensor]:
-        """Frozen parameters and buffers of the model: what belongs to it but not to the vector."""
+        """Return the model's frozen parameters and its buffers, which are not part of the vector."""
         sampled = {entry.name for entry in self.entries}
         frozen = {f"model.{n}": p.detach() for n, p in model.named_parameters() if n not in sampled}
         return frozen | {f"model.{n}": buffer for n, buffer in model.named_buffers()}
 
     def check_seating(self) -> None:
-        """Raise if a parameter no longer lives in the flat vector."""
+        """Raise an error if a parameter is no longer a view of the flat vector."""
         for parameter, address, entry in zip(self.parameters, self._addresses, self.entries, strict=True):
             if parameter.data_ptr() != address or parameter.dtype != self.vector.dtype:
                 raise RuntimeError(
-                    f"parameter {entry.name!r} no longer lives in the sampler's flat vector: the model was moved, cast "
-                    "or its parameters were replaced after the sampler was made. Call model.to(...) first, then "
-                    "make the sampler; to load weights use model.load_state_dict, which copies in place."
+                    f"parameter {entry.name!r} is no longer part of the sampler's flat vector: the model was moved or "
+                    "cast, or its parameters were replaced, after the sampler was created. Call model.to(...) first "
+                    "and create the sampler afterwards; to load weights, use model.load_state_dict, which copies in "
+                    "place."
                 )
 
     def differentiate(self, value: Tensor, factor: float, *, create_graph: bool = False) -> list[Tensor]:
-        """Write ``factor`` times the gradient of the scalar ``value`` into `grad`; return it parameter by parameter."""
+        """Write ``factor`` times the gradient of the scalar ``value`` to `grad`; return it parameter by parameter."""
         gradients = list(
             torch.autograd.grad(
                 value,
                 self.parameters,
-                torch.full_like(value, factor),  # a product in front of it would be one more node in the graph
+                torch.full_like(value, factor),  # multiplying ``value`` would add another node to the graph
                 create_graph=create_graph,
                 materialize_grads=True,
                 allow_unused=True,
@@ -135,16 +131,11 @@ class FlatParameters:
 
 
 def choose_sparse(model: nn.Module, sparse: SparseChoice) -> set[str]:
-    """Names of the parameters that are sparse layers.
+    """Return the names of the parameters of ``model`` that are sparse layers.
 
-    Parameters
-    ----------
-    model
-        The module whose parameters are meant.
-    sparse
-        ``None``: the weights of linear and convolution layers, no biases. A predicate on (name, parameter). Or a list
-        of parameter names, module names and modules; a module stands for the weights of the linear and
-        convolution layers in it.
+    ``sparse`` is None for the weights of all linear and convolution layers, without biases; or a predicate on (name,
+    parameter); or a list of parameter names, module names and modules, in which a module stands for the weights of
+    the linear and convolution layers inside it.
     """
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if sparse is None:
@@ -166,7 +157,7 @@ def choose_sparse(model: nn.Module, sparse: SparseChoice) -> set[str]:
 
 
 def named_parameters_of(model: nn.Module, item: str | nn.Module) -> set[str]:
-    """Parameter names that one item of a list stands for."""
+    """Return the names of the parameters that one item of the list ``sparse`` stands for."""
     first_name = {id(p): name for name, p in model.named_parameters()}
     every_name = dict(model.named_parameters(remove_duplicate=False))
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -188,7 +179,7 @@ def named_parameters_of(model: nn.Module, item: str | nn.Module) -> set[str]:
 
 
 def unknown_name(name: object, known: Iterable[str]) -> str:
-    """Message for a layer name that does not exist."""
+    """Return the error message for a layer name that does not exist."""
     known = sorted(known)
     close = difflib.get_close_matches(str(name), known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -196,17 +187,9 @@ def unknown_name(name: object, known: Iterable[str]) -> str:
 
 
 def _layer_weights(model: nn.Module, root: nn.Module) -> set[str]:
-    """Names, as ``model`` gives them, of the linear and convolution weights below ``root``."""
-    kinds = (
-        nn.Linear,
-        nn.Conv1d,
-        nn.Conv2d,
-        nn.Conv3d,
-        nn.ConvTranspose1d,
-        nn.ConvTranspose2d,
-        nn.ConvTranspose3d,
-    )
-    # Not module.weight: on a parametrised layer that computes a tensor, and may advance a power iteration.
+    """Return the names in ``model`` of the linear and convolution weights below ``root``."""
+    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+    # Not module.weight: a parametrised layer would compute a new tensor, and may advance a power iteration.
     weights = {id(module._parameters.get("weight")) for module in root.modules() if isinstance(module, kinds)}
     return {name for name, p in model.named_parameters() if id(p) in weights}
 
@@ -225,7 +208,7 @@ def _require_one_kind(parameters: dict[str, nn.Parameter]) -> None:
         if other != name and parameter.numel():
             raise ValueError(
                 f"parameters {other!r} and {name!r} share memory but are two objects: tie them by assigning one "
-                "parameter to both modules, layer.weight = other.weight"
+                "parameter to both modules, as in layer.weight = other.weight"
             )
     kinds: dict[tuple[torch.dtype, torch.device], str] = {}
     for name, parameter in parameters.items():

@@ -1,6 +1,7 @@
 """The gradient of minus the log-likelihood of the whole data set, estimated from a batch.
 
-A likelihood sums over the n examples of a batch; the factor N/n to the whole data set stands here and nowhere else.
+A likelihood sums over the n examples of a batch. The factor N/n that scales the sum to the whole data set is applied
+here and nowhere else.
 """
 
 import time
@@ -17,31 +18,17 @@ from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood
 
 
 class Differentiated(NamedTuple):
-    """A batch, evaluated and differentiated; the gradient is in ``flat.grad``."""
+    """The result for one batch; the gradient itself is in ``flat.grad``."""
 
     evaluation: BatchEvaluation
     scale: float
-    """N/n"""
+    """The factor N/n."""
     curvature: Tensor | None
-    """Diagonal Hessian, if it was asked for."""
+    """The diagonal of the Hessian, if it is needed."""
 
 
 class Gradient:
-    """Evaluates and differentiates batches.
-
-    Parameters
-    ----------
-    model
-        The module.
-    likelihood
-        What to differentiate.
-    flat
-        The model's parameters; gradients go to ``flat.grad``.
-    num_data
-        Number of examples N in the whole data set.
-    curvature
-        Gives the diagonal Hessian too; None if nobody needs it.
-    """
+    """Evaluates batches and writes gradients to ``flat.grad``; with ``curvature`` it finds the diagonal Hessian too."""
 
     def __init__(
         self,
@@ -57,15 +44,15 @@ class Gradient:
         self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
         require_frozen_statistics(self._norms)
         self.seconds = 0.0
-        """Time spent here."""
+        """Total time spent on evaluating and differentiating batches."""
 
     def __call__(self, data: Any, sigma: float, step: int) -> Differentiated:
-        """Write the gradient of minus the log-likelihood at noise level ``sigma`` into ``flat.grad``."""
+        """Write the gradient of minus the log-likelihood at noise level ``sigma`` to ``flat.grad``."""
         begin = time.perf_counter()
         self._flat.check_seating()
         require_frozen_statistics(self._norms)
         result = self._closed_form(data, sigma) or self._by_autograd(data, sigma, step)
-        float(result.evaluation.loss)  # waits for the device
+        float(result.evaluation.loss)  # waits for the device, so that the time is right
         self.seconds += time.perf_counter() - begin
         return result
 
@@ -85,7 +72,7 @@ class Gradient:
         return Differentiated(evaluation, scale, second)
 
     def _scale(self, examples: int) -> float:
-        """N/n, the factor from a batch to the whole data set."""
+        """Return N/n, the factor from a batch to the whole data set."""
         if examples > self._num_data:
             raise ValueError(
                 f"the batch has {examples} examples but num_data is {self._num_data}: "

@@ -1,4 +1,4 @@
-"""What a step reports."""
+"""The report of one step."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ class Info:
     """What happened in one step."""
 
     step: int
-    """Number of the step, from 1."""
+    """Number of the step, counted from 1."""
     loss: float
     """Batch loss before the step: mean squared error, cross entropy, or mean negative log-likelihood."""
     sigma: float
     """Noise level after the step."""
     inclusion: float
-    """Mean of rho over all weights under a spike-and-slab prior; nan if there are none."""
+    """Mean of rho over all weights with a spike-and-slab prior; nan if there are none."""
     sparsity: float
     """Share of the sparse layers' weights that the last pruning set to zero."""
     drift_norm: float

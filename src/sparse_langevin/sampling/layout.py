@@ -1,4 +1,4 @@
-"""What a chain keeps besides its weights: one number per weight in vectors, cut into blocks for the kernel."""
+"""The state of a chain besides its weights: vectors with one number per weight, and views of them for the kernel."""
 
 from collections.abc import Mapping
 
@@ -17,21 +17,21 @@ TAKEN = ("beta", "keep", VELOCITY)
 def make_vectors(
     flat: FlatParameters, priors: Mapping[str, Prior], metric: Metric, *, momentum: bool
 ) -> dict[str, Tensor]:
-    """One vector for each name: the metric's and the velocity over all weights, a prior's over the blocks it is for."""
+    """Return the vectors by name: the metric's and the velocity cover all weights, a prior's only its own blocks."""
     everywhere = list(metric.vectors) + [VELOCITY] * momentum
     vectors = {name: torch.zeros_like(flat.vector) for name in everywhere}
     for block in flat.blocks:
         prior = priors[block.name]
         for name in prior.vectors:
             if name in metric.vectors or name in TAKEN:
-                raise ValueError(f"{prior!r} keeps a vector {name!r}, a name that is taken: choose another one")
+                raise ValueError(f"{prior!r} keeps a vector {name!r}, but that name is taken: choose another one")
             part = torch.full_like(flat.vector[block.span], prior.initial().get(name, 0.0))
             vectors[name] = torch.cat([vectors[name], part]) if name in vectors else part
     return vectors
 
 
 def make_scalars(priors: Mapping[str, Prior]) -> dict[str, dict[str, float]]:
-    """What each prior keeps of its block, by name."""
+    """Return the initial scalars of each block's prior, by name."""
     return {
         block: {name: prior.initial().get(name, 0.0) for name in prior.scalars()} for block, prior in priors.items()
     }
@@ -40,7 +40,7 @@ def make_scalars(priors: Mapping[str, Prior]) -> dict[str, dict[str, float]]:
 def make_states(
     flat: FlatParameters, priors: Mapping[str, Prior], metric: Metric, vectors: Mapping[str, Tensor]
 ) -> list[BlockState]:
-    """What the kernel needs of each block: views of the vectors."""
+    """Return the state of each block for the kernel: views of the vectors."""
     states, begin = [], dict.fromkeys(vectors, 0)
     for block in flat.blocks:
         prior, latent = priors[block.name], []

@@ -1,7 +1,7 @@
-"""One run of `fit`: where it stands, and how it goes on.
+"""One run of `fit`: its state, its steps and its checkpoints.
 
-Everything that a run needs to go on bit for bit after an interruption is in its checkpoints: the sampler's state, the
-place in the data, random states, the length of the history and the number of posterior samples.
+A checkpoint holds everything that a run needs to continue bit for bit after an interruption: the sampler's state, the
+position in the data, random states, the length of the history and the number of posterior samples.
 """
 
 import logging
@@ -30,14 +30,14 @@ from sparse_langevin.storage.checkpoint import Checkpoint
 from sparse_langevin.storage.runs import Record, RunFolder
 
 logger = logging.getLogger(__name__)
-CLOCKS = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}  # the second does not mind a busy machine
-WINDOW = 10  # steps whose losses are compared at the beginning and at the end
-DIVERGED = 10.0  # times the loss of the beginning
+CLOCKS = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}  # CPU time hardly depends on other processes
+WINDOW = 10  # number of steps at the beginning and at the end whose losses are compared
+DIVERGED = 10.0  # a final loss of more than this many times the initial one means that the run diverged
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 
 class Chain(Protocol):
-    """What `fit` needs of a `Sampler`, or of an optimiser in its place."""
+    """What `fit` needs from a `Sampler`, or from an optimiser that takes its place."""
 
     model: nn.Module
     flat: FlatParameters
@@ -53,17 +53,17 @@ class Chain(Protocol):
         """Take one step on a batch."""
 
     def settings(self) -> dict[str, str]:
-        """What determines the run, as text."""
+        """Return the settings that determine the run, as text."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes during the run; tensors under ``tensors``, the rest as JSON."""
+        """Return everything that changes during the run: tensors under ``tensors``, and values that JSON can hold."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over such a state."""
+        """Restore a state returned by `state_dict`."""
 
 
 class Bank(Protocol):
-    """What `fit` needs of a `PosteriorBank`."""
+    """What `fit` needs from a `PosteriorBank`."""
 
     burn_in: int
     thin: int
@@ -73,14 +73,14 @@ class Bank(Protocol):
         """Take a sample if one is due after this step."""
 
     def count(self, chain: int) -> int:
-        """Number of samples of one chain."""
+        """Return the number of samples of one chain."""
 
     def rewind(self, chain: int, step: int, expected: int) -> None:
-        """Forget a chain's samples taken after ``step``, of which there were ``expected`` before."""
+        """Discard the samples of a chain that were taken after ``step``; ``expected`` samples must remain."""
 
 
 class Loop:
-    """One run of `fit`: where it stands, and how it goes on."""
+    """One run of `fit`, whose parameters it shares."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class Loop:
         self.total = epochs * self.length if epochs is not None and self.length is not None else steps
         self.begin = sampler.steps
         self.epoch = sampler.steps // self.length if self.length else 0
-        self.batch = 0  # batches taken from the current epoch
+        self.batch = 0  # number of batches taken from the current epoch
         self.epoch_rng, self.rng = self._random_state(), self._random_state()
-        self.losses: list[float] = [0.0, 0]  # sum and number since the last record
-        self.first: list[float] = []  # losses of the first steps, and of the last ones: a run should not end far above
-        self.recent: deque[float] = deque(maxlen=WINDOW)
+        self.losses: list[float] = [0.0, 0]  # their sum and number since the last record
+        self.first: list[float] = []  # the losses of the first steps, for `_check_divergence`
+        self.recent: deque[float] = deque(maxlen=WINDOW)  # and those of the last steps
         self.seconds = dict.fromkeys(("data", "gradient", "update", "evaluation", "samples", "checkpoints"), 0.0)
         self.history: list[Record] = []
         self.saved = -1
@@ -119,12 +119,12 @@ class Loop:
         check_pruning(sampler, bank, self.total)
         if self.folder is not None and getattr(train, "persistent_workers", False):
             raise ValueError(
-                "a run cannot resume bit for bit with persistent_workers=True: make the DataLoader without"
+                "a run cannot resume bit for bit with persistent_workers=True: create the DataLoader without it"
             )
 
     @property
     def done(self) -> int:
-        """Steps of this run taken so far."""
+        """Number of steps of this run taken so far."""
         return self.sampler.steps - self.begin
 
     def go(self, advance: Callable[[int, str], None], pending: Callable[[], int | None]) -> None:
@@ -152,14 +152,14 @@ class Loop:
                 logger.warning("%s", stop)
                 stop.told = True
                 raise stop
-        if info is not None and self.losses[1]:  # epochs of unknown length: the last step was not known to be the last
+        if info is not None and self.losses[1]:  # in epochs of unknown length the last step is not known in advance
             self._record(info)
             self.saved = -1
         self._save()
         self._check_divergence()
 
     def _check_divergence(self) -> None:
-        """Warn of a run that stayed finite but ended far worse than it began."""
+        """Warn if the run stayed finite but ended with a far larger loss than it began with."""
         if self.done < 2 * WINDOW or len(self.recent) < WINDOW:
             return
         begin, end = median(self.first), median(self.recent)
@@ -170,7 +170,7 @@ class Loop:
             )
 
     def _stream(self) -> Iterator[Any]:
-        """Batches from where the run stands to its end."""
+        """Yield the batches from the current position to the end of the run."""
         device = self.sampler.flat.vector.device
         while self.total is None or self.done < self.total:
             if self.total is None and self.epochs is not None and self.epoch >= self.epochs:
@@ -191,13 +191,13 @@ class Loop:
                     return
             if not self.batch:
                 raise ValueError(
-                    f"the loader gave no batches in epoch {self.epoch + 1}: it is empty, or a generator that can be "
-                    "iterated only once; pass Batches(...), a DataLoader or a list"
+                    f"the loader gave no batches in epoch {self.epoch + 1}: it is empty, or it is a generator, which "
+                    "can be iterated only once. Pass Batches(...), a DataLoader or a list."
                 )
             self.epoch, self.batch, self.epoch_rng = self.epoch + 1, 0, self._random_state()
 
     def _random_state(self) -> dict[str, torch.Tensor]:
-        """State of torch's generator, and of the loader's own if it has one."""
+        """Return the state of torch's random generator, and of the loader's own generator if it has one."""
         generator = getattr(self.train, "generator", None)
         own = {"loader_rng": generator.get_state()} if isinstance(generator, torch.Generator) else {}
         return {"rng": torch.get_rng_state()} | own
@@ -208,7 +208,7 @@ class Loop:
             self.train.generator.set_state(state["loader_rng"])  # type: ignore[attr-defined]
 
     def _after(self, info: Info, last: bool) -> None:
-        """What follows a step: samples, callbacks, evaluation, checkpoint."""
+        """Do what is due after a step: samples, callbacks, evaluation, checkpoint."""
         self.losses[0] += info.loss
         self.losses[1] += 1
         self.recent.append(info.loss)
@@ -225,7 +225,7 @@ class Loop:
             self._save()
 
     def _record(self, info: Info) -> None:
-        """Evaluate and add a line to the history."""
+        """Evaluate the model and add a record to the history."""
         values = {"loss": self.losses[0] / self.losses[1], "sigma": info.sigma, "inclusion": info.inclusion}
         record: Record = {"step": info.step} | {k: v for k, v in values.items() if not math.isnan(v)}
         record["sparsity"] = info.sparsity
@@ -244,15 +244,15 @@ class Loop:
             values = evaluate(self.sampler.model)
         if not isinstance(values, Mapping) or taken & values.keys():
             raise TypeError(
-                f"evaluate must return a dictionary of numbers, with other names than {', '.join(sorted(taken))}; "
-                f"got {values!r}"
+                "evaluate must return a dictionary of numbers whose names differ from "
+                f"{', '.join(sorted(taken))}; got {values!r}"
             )
         return {name: float(value) for name, value in values.items()}
 
     def open(self, folder: RunFolder) -> None:
-        """Begin a new run in the folder, or take up the one that is there."""
+        """Begin a new run in the folder, or resume the one that is there."""
         if self.bank is not None and self.bank.folder is None:
-            raise ValueError("a run that can resume needs its samples on disk: PosteriorBank(folder=...)")
+            raise ValueError("a run that can resume needs its samples on disk: use PosteriorBank(folder=...)")
         checkpoint = folder.latest(self._settings())
         if checkpoint is not None:
             self._resume(folder, checkpoint)
@@ -277,7 +277,7 @@ class Loop:
         self.history = folder.cut_history(checkpoint)
 
     def _save(self) -> None:
-        """Write a checkpoint of this step, unless there is one."""
+        """Write a checkpoint of this step, unless there is one already."""
         if self.folder is None or self.saved == self.sampler.steps:
             return
         state = self.sampler.state_dict()
@@ -320,12 +320,12 @@ class Clock:
         self.begin = {name: clock() for name, clock in CLOCKS.items()}
 
     def read(self) -> dict[str, float]:
-        """The time on each clock."""
+        """Return the time on each clock."""
         passed = {name: clock() - self.begin[name] for name, clock in CLOCKS.items()}
         return {name: round(self.before.get(name, 0.0) + value, 3) for name, value in passed.items()}
 
 
 def _describe(info: Info) -> str:
-    """What the progress bar says."""
+    """Return the text for the progress bar."""
     sigma = "" if math.isnan(info.sigma) else f"  sigma {info.sigma:.3g}"
     return f"loss {info.loss:.4g}{sigma}  sparsity {info.sparsity:.0%}"

@@ -1,4 +1,4 @@
-"""The four algorithms by name, and what tells them apart."""
+"""The four algorithms by name, and how they differ."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,21 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Method:
-    """A method as users name it.
-
-    Parameters
-    ----------
-    name
-        What users write.
-    preconditioned
-        Whether steps are scaled by a preconditioner.
-    selects
-        Whether the prior is a spike and slab, so that parameters have inclusion probabilities.
-    """
+    """One of the methods."""
 
     name: str
+    """The name that users write."""
     preconditioned: bool
+    """Whether the steps are scaled by a preconditioner."""
     selects: bool
+    """Whether the prior is a spike and slab, so that parameters have inclusion probabilities."""
 
 
 METHODS = {
@@ -35,7 +28,7 @@ METHODS = {
 
 
 def method_named(name: str, also: Iterable[Method] = ()) -> Method:
-    """Find a method by its name, among the four and ``also``; an unknown name is a ValueError that lists them all.
+    """Return the method called ``name``, one of the four or of ``also``; the error for an unknown name lists them all.
 
     Examples
     --------

@@ -8,8 +8,8 @@ by Box and Muller:
     u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32      (words as signed integers + 2^31)
     z[2i] = sqrt(-2 log u1) cos(2 pi u2)      z[2i + 1] = sqrt(-2 log u1) sin(2 pi u2)
 
-There is no state: a run that resumes at step k needs only k, and any number of threads, devices or ranks
-sees the same noise. The arithmetic is done in float64, so float32 and float64 models get the same draws.
+There is no state: a run that resumes at step k needs only k, and the noise does not depend on the number of threads,
+devices or ranks. The arithmetic is done in float64, so float32 and float64 models get the same draws.
 """
 
 import functools
@@ -23,8 +23,8 @@ ROUNDS = 13
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 
-# Counters worked on at a time. The block stays in cache, and below torch's parallel grain of 32768, so that every
-# element takes the same instructions whatever the number of threads.
+# Number of counters processed at a time. They fit in the cache and are fewer than torch's parallel grain of 32768, so
+# that every element is computed by the same instructions whatever the number of threads.
 CHUNK = 1 << 14
 
 Key = tuple[int, int] | tuple[Tensor, Tensor]
@@ -42,14 +42,14 @@ class CounterNoise:
     size
         Length of each vector.
     stream
-        Separates independent uses of one seed.
+        Number of the stream; the streams of one seed are independent.
     dtype, device
-        Of the vectors returned.
+        Precision and device of the vectors.
 
     Attributes
     ----------
     key : tuple of int
-        The two 32-bit words under which counters are encrypted, for whoever makes the noise elsewhere.
+        The two 32-bit words with which counters are encrypted, for code that computes the same noise elsewhere.
 
     Examples
     --------
@@ -74,14 +74,14 @@ class CounterNoise:
         self.device = device
         self.key = _derive_key(seed, stream)
         self._pairs = max(1, (size + 1) // 2)
-        # A chunk holds the counters of several steps when vectors are short: small models are then not slowed
-        # down by the cost of launching a hundred tiny operations per step.
+        # When vectors are short, a chunk holds the counters of several steps: small models would otherwise be slowed
+        # down by the overhead of a hundred tiny operations per step.
         self._steps_per_chunk = max(1, CHUNK // self._pairs)
         self._out = torch.empty(0, dtype=dtype, device=device)
         self._first = -1  # first step held in _out
 
     def normal(self, step: int) -> Tensor:
-        """Return the standard normal vector of ``step``. The tensor is reused: do not keep it."""
+        """Return the standard normal vector of ``step``. The tensor is shared between calls: do not change it."""
         rows = self._steps_per_chunk
         first = step - step % rows
         if first != self._first:
@@ -90,7 +90,7 @@ class CounterNoise:
         return self._out[step - first]
 
     def words(self, step: int) -> Tensor:
-        """The key and the step as three int32 words, for `normals_at`."""
+        """Return the key and the step as three int32 words, for `normals_at`."""
         return torch.tensor([*map(_signed, (*self.key, step))], dtype=torch.int32, device=self.device)
 
     def rademacher(self, step: int) -> Tensor:
@@ -99,14 +99,14 @@ class CounterNoise:
 
     @functools.cached_property
     def _counters(self) -> tuple[Tensor, Tensor]:
-        """Index and step of each counter in a chunk; made when needed, since engines may use the key alone."""
+        """Index and step of each counter in a chunk; computed when needed, since some engines use only the key."""
         position = torch.arange(CHUNK, dtype=torch.int32, device=self.device)
         if self._steps_per_chunk > 1:
             return position % self._pairs, position // self._pairs
         return position, torch.zeros_like(position)
 
     def _normals(self, first: int) -> Tensor:
-        """Normal vectors of the steps ``first .. first + steps_per_chunk - 1``, one per row."""
+        """Return the normal vectors of the steps ``first .. first + steps_per_chunk - 1``, one per row."""
         rows, pairs = self._steps_per_chunk, self._pairs
         out = torch.empty(rows, pairs, 2, dtype=self.dtype, device=self.device)
         flat = out.view(rows * pairs, 2)
@@ -121,10 +121,10 @@ class CounterNoise:
 
 
 def normals_at(words: Tensor, start: Tensor, size: int, dtype: torch.dtype) -> Tensor:
-    """Normal numbers of the indices ``start .. start + size - 1``, each computed on its own.
+    """Return the normal numbers with the indices ``start .. start + size - 1``, each computed on its own.
 
-    The same numbers as `CounterNoise.normal`, with each pair computed twice: a form that torch.compile fuses with
-    the arithmetic that uses them. ``words`` are those of `CounterNoise.words`.
+    They are the same as those of `CounterNoise.normal`. Computing each pair twice lets torch.compile fuse the noise
+    with the arithmetic that uses it. ``words`` comes from `CounterNoise.words`.
     """
     index = torch.arange(size, device=words.device) + start
     pair = (index >> 1).int()
@@ -135,8 +135,8 @@ def normals_at(words: Tensor, start: Tensor, size: int, dtype: torch.dtype) -> T
 def threefry2x32(key: Key, word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
     """Encrypt int32 counters (word0, word1) under ``key``; the words are overwritten.
 
-    torch has no unsigned 32-bit arithmetic: words are int32, whose additions wrap, and a logical shift is an
-    arithmetic one with the sign's copies masked away.
+    torch has no unsigned 32-bit arithmetic. The words are int32, whose additions wrap around, and a logical shift is an
+    arithmetic shift with the copies of the sign bit masked out.
     """
     schedule = tuple(map(_signed, (key[0], key[1], key[0] ^ key[1] ^ PARITY)))
     spill = torch.empty_like(word1)
@@ -156,7 +156,7 @@ def threefry2x32(key: Key, word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor
 
 
 def _polar(word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
-    """Radius and angle of Box and Muller, in float64, from two signed words."""
+    """Return the radius and the angle of the Box-Muller transform, in float64, from two signed words."""
     shift = 2.0**31 + 0.5
     radius = word0.double().add_(shift).mul_(2.0**-32).log_().mul_(-2.0).sqrt_()
     angle = word1.double().add_(shift).mul_(2.0**-32 * 2.0 * math.pi)
@@ -164,7 +164,7 @@ def _polar(word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _derive_key(seed: int, stream: int) -> tuple[int, int]:
-    """Key of a stream: the counter (stream, 0) encrypted under the seed."""
+    """Return the key of a stream: the counter (stream, 0) encrypted with the seed as the key."""
     words = threefry2x32(
         (seed & 0xFFFFFFFF, seed >> 32),
         torch.tensor([_signed(stream)], dtype=torch.int32),
@@ -174,7 +174,7 @@ def _derive_key(seed: int, stream: int) -> tuple[int, int]:
 
 
 def _signed(word: Any) -> Any:
-    """The signed 32-bit integer with the same bits as ``word`` modulo 2**32; int32 tensors are that already."""
+    """Return the signed 32-bit integer with the bits of ``word`` modulo 2**32; int32 tensors stay as they are."""
     if isinstance(word, Tensor):
         return word
     word &= 0xFFFFFFFF

@@ -1,7 +1,7 @@
 r"""The sampler: one object that holds a model, its posterior and the state of a chain.
 
-A step differentiates the batch (see `gradients`), lets the kernel move every block (see `kernels`), and then updates
-what the priors keep of a layer, sigma and the mask.
+A step differentiates the log-likelihood of a batch (see `gradients`), moves every block of weights (see `kernels`), and
+then updates the priors' scalars, sigma and the pruning mask.
 """
 
 import math
@@ -34,23 +34,23 @@ class Sampler:
     Parameters
     ----------
     model
-        Any module. Its trainable parameters are re-seated in one flat vector; move the model to its device first.
+        Any module. Its trainable parameters become views of one flat vector; move the model to its device first.
     likelihood
         `GaussianLikelihood`, `CategoricalLikelihood`, or a function ``(model, batch)`` that returns one
         log-likelihood per example.
     num_data
-        Number of examples N in the whole data set. The log-likelihood of a batch of n is scaled by N/n.
+        Number of examples N in the whole data set. The log-likelihood of a batch of n examples is scaled by N/n.
     step_size
         eps_k, a number or a schedule. It multiplies the gradient summed over the data.
     prior
         Prior of the sparse layers: `SpikeSlab`, `GaussianPrior`, one of your own (see `priors`), or a mapping from
-        layer names to priors (layers not named get ``SpikeSlab()``).
+        layer names to priors (layers that are not named get ``SpikeSlab()``).
     preconditioner
-        The metric of the Langevin step: `Identity`, `RMSprop`, or one of your own, see `metrics`.
+        The metric of the Langevin step: `Identity`, `RMSprop`, or one of your own (see `metrics`).
     dense_prior
         Prior of all other parameters.
     omega
-        Step of the stochastic approximation of rho, delta and sigma; values in [0, 1].
+        Step of the stochastic approximation of rho, delta and sigma: a number or a schedule, with values in [0, 1].
     tau
         Inverse temperature, a number or a schedule; 1 samples the posterior, ``math.inf`` optimises.
     sparse
@@ -63,10 +63,10 @@ class Sampler:
         Langevin dynamics, with the same posterior. It damps the oscillations of stiff directions, so that far larger
         steps are stable, and at 0.9 the error of a finite step is 19 times smaller; 0 is the plain algorithm.
     seed, chain
-        Together they determine all noise; chains of one seed are independent.
+        Together they determine all noise; chains with the same seed are independent.
     engine
-        Who carries out the update: ``"native"`` (machine code for the CPU), ``"compiled"`` (torch.compile),
-        ``"reference"`` (plain torch), or the fastest that works for the model's device, ``"auto"``. They differ by
+        How the update is computed: ``"native"`` (machine code for the CPU), ``"compiled"`` (torch.compile),
+        ``"reference"`` (plain torch), or ``"auto"``, the fastest that works on the model's device. They differ by
         rounding, so a run must keep its engine to resume bit for bit.
 
     Examples
@@ -100,26 +100,18 @@ class Sampler:
             raise TypeError(f"pruning must be Pruning(target=..., end=...) or None, got {pruning!r}")
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}; 0.9 is usual")
-        num_data = as_count(num_data, "num_data, the number of examples in the whole data set,", low=1)
-        chain = as_count(chain, "chain", high=2**31)
-        seed = as_count(seed, "seed", high=2**64)
+        self.num_data = as_count(num_data, "num_data, the number of examples in the whole data set,", low=1)
+        self.chain = as_count(chain, "chain", high=2**31)
+        self.seed = as_count(seed, "seed", high=2**64)
         self.model = model
         self.likelihood = as_likelihood(likelihood)
-        self.num_data = num_data
         self.preconditioner = as_metric(preconditioner)
         self.pruning = pruning
         self.momentum = float(momentum)
-        self.seed, self.chain = seed, chain
         self._step_size = as_schedule(step_size, "step_size")
         self._tau = as_schedule(tau, "tau")
         self._omega = capped_omega(as_schedule(omega, "omega"))
-        for name, schedule, high in (
-            ("step_size", self._step_size, math.inf),
-            ("tau", self._tau, math.inf),
-            ("omega", self._omega, 1.0),
-        ):
-            value_at(schedule, 1, name, high=high)
-        preconditioner.numbers(1)
+        self._scalars(1)  # a bad schedule should be reported here, not at the first step
         self.flat = FlatParameters(model, sparse)
         self._sizes = {b.name: b.size for b in self.flat.blocks}
         self._priors = assign_priors(model, self.flat.blocks, prior, dense_prior)
@@ -128,13 +120,13 @@ class Sampler:
             raise ValueError("pruning needs sparse layers, but none were found: name them with sparse=[...]")
 
         self.steps = 0
-        """Steps taken so far."""
+        """Number of steps taken so far."""
         self.sigma = float(self.likelihood.sigma)
         """Current noise level."""
         self.scalars = make_scalars(self._priors)
-        """What the prior of each block keeps of it, by name."""
+        """The numbers that the prior of each block has learned, such as delta, by block and name."""
         self.vectors = make_vectors(self.flat, self._priors, preconditioner, momentum=momentum > 0)
-        """Everything that is kept of each weight, by name: the metric's vectors, the priors' and the velocity."""
+        """The vectors with one number per weight, by name: the metric's, the priors' and the velocity."""
         self.keep = torch.ones_like(self.flat.vector[self.flat.sparse_start :], dtype=torch.bool) if pruning else None
         self._selecting = [name for name in self._sizes if "rho" in self._priors[name].vectors]
         self._scaling = [name for name in self._sizes if self._priors[name].scales_with_sigma]
@@ -146,17 +138,17 @@ class Sampler:
         if preconditioner.correction is not None:
             probes = self._stream(noise.PROBES)
             curvature = DiagonalHessian(preconditioner.correction, model, self.likelihood, probes)
-        self._gradient = Gradient(model, self.likelihood, self.flat, num_data, curvature)
+        self._gradient = Gradient(model, self.likelihood, self.flat, self.num_data, curvature)
         self._health, self._largest_step = HealthMonitor(), 0.0
 
     def step(self, *batch: Any) -> Info:
-        """Take one step on a batch and say what happened.
+        """Take one step on a batch and report what happened.
 
         Parameters
         ----------
         *batch
-            ``step(x, y)`` or one object of any structure. The built-in likelihoods take (inputs, targets), where
-            inputs may be a tensor, a tuple of positional or a mapping of named inputs.
+            Two arguments, ``step(x, y)``, or one object of any structure. The built-in likelihoods take (inputs,
+            targets), where inputs may be a tensor, a tuple of positional inputs or a mapping of named inputs.
         """
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
@@ -195,7 +187,7 @@ class Sampler:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of a new observation around the model's output; 0 where there is no such noise."""
+        """Standard deviation of a new observation around the model's output; 0 if the likelihood has no such noise."""
         return self.sigma if getattr(self.likelihood, "additive_noise", False) else 0.0
 
     @property
@@ -204,7 +196,7 @@ class Sampler:
         return {name: scalars["delta"] for name, scalars in self.scalars.items() if "delta" in scalars}
 
     def inclusion(self) -> dict[str, Tensor]:
-        """Inclusion probabilities rho of each layer whose prior has them, in the layer's shape."""
+        """Return the inclusion probabilities rho of each layer whose prior has them, in the layer's shape."""
         shapes = {entry.name: entry.shape for entry in self.flat.entries}
         found = {}
         for block, state in zip(self.flat.blocks, self._states, strict=True):
@@ -214,7 +206,7 @@ class Sampler:
         return found
 
     def settings(self) -> dict[str, str]:
-        """The settings that determine the chain, as text; a resumed run must have the same."""
+        """Return the settings that determine the chain, as text; a resumed run must have the same."""
         return {
             "num_data": str(self.num_data),
             "seed": str(self.seed),
@@ -231,7 +223,7 @@ class Sampler:
         } | ({"momentum": str(self.momentum)} if self.momentum else {})
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes during a run; tensors are views, not copies.
+        """Return everything that changes during a run; tensors are views, not copies.
 
         Frozen parameters and buffers of the model are included, so that a checkpoint holds the whole model.
         """
@@ -244,7 +236,7 @@ class Sampler:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a state made by a sampler with the same settings; nothing changes if it does not fit."""
+        """Restore the state of a sampler with the same settings; nothing changes if it does not fit."""
         self.flat.check_seating()
         mine = self.state_dict()
         require_same_layout(mine, state)
@@ -260,7 +252,7 @@ class Sampler:
             self._count_kept()
 
     def _scalars(self, k: int) -> kernels.StepScalars:
-        """All schedules at step k, each checked."""
+        """Return the values of all schedules at step k, each checked."""
         tau = value_at(self._tau, k, "tau")
         if tau == 0:
             raise ValueError(f"tau is 0 at step {k}: an inverse temperature must be positive")
@@ -273,7 +265,7 @@ class Sampler:
         )
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
-        """Let the engine update every block."""
+        """Update every block, and return its sums."""
         held = self.keep if self.pruning is not None and self.pruning.holds(k) else None
         for block, state in zip(self.flat.blocks, self._states, strict=True):
             state.curvature = None if second is None else second[block.span]
@@ -291,14 +283,14 @@ class Sampler:
         total: kernels.Sums,
         k: int,
     ) -> None:
-        """Stochastic approximation of what the priors keep of a layer, and of sigma."""
+        """Update the priors' scalars and sigma by stochastic approximation."""
         for name, scalars in self.scalars.items():
             if scalars:
                 included, size = sums[name].included, self._sizes[name]
                 self.scalars[name] = self._priors[name].next_scalars(scalars, included, size, omega)
         if not self.likelihood.learn or evaluation.rss is None:
             return
-        # A weight that is held at zero is no longer a parameter: it has no density to take part in sigma's.
+        # A weight that is held at zero is no longer a parameter: it has no prior density that depends on sigma.
         sizes = self._sizes | self._kept if self.pruning is not None and self.pruning.holds(k) else self._sizes
         target = cast(Any, self.likelihood).next_sigma(
             residuals=self.num_data * evaluation.residuals_per_example,
@@ -331,7 +323,7 @@ class Sampler:
             self._health.tell(self._priors[name].trouble(self.steps, sums[name].included), f"in layer {name!r} ")
         self._largest_step = max(self._largest_step, scalars.step_size)
         if math.isinf(scalars.tau) or scalars.step_size < 0.01 * self._largest_step:
-            return  # an optimiser, or the end of an annealed schedule
+            return  # this is optimisation, or the end of an annealed schedule
         self._health.check_spread(self.steps, total.drift, total.noise, self.flat.vector)
         if self._health.listens(self.steps, "metric"):
             moments = tuple(self.vectors[name] for name in self.preconditioner.vectors)
@@ -344,5 +336,5 @@ class Sampler:
         return noise.CounterNoise(self.seed, self.flat.size, stream=stream, dtype=vector.dtype, device=vector.device)
 
     def _sparse_span(self, block: Block) -> slice:
-        """The block's slice of the vectors that cover only the sparse part."""
+        """Return the block's slice of the vectors that cover only the sparse part."""
         return slice(block.start - self.flat.sparse_start, block.stop - self.flat.sparse_start)

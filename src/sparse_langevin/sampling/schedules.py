@@ -1,9 +1,9 @@
 r"""Schedules: step sizes and memories as functions of the step k = 1, 2, 3, ...
 
-Everything in an algorithm that changes with the step is a schedule: the step size eps_k, the
-preconditioner's memory alpha_k, the latent step omega_k and the inverse temperature tau_k. A schedule is any
-callable from the step number to a float; those below cover the usual cases and describe themselves,
-so that a checkpoint can say which one a run was started with.
+Everything in an algorithm that changes with the step is a schedule: the step size eps_k, the preconditioner's memory
+alpha_k, the step omega_k of the stochastic approximation and the inverse temperature tau_k. A schedule is any function
+of the step number that returns a float. Those below cover the usual cases, and their ``repr`` records in a checkpoint
+which one a run was started with.
 """
 
 import math
@@ -72,8 +72,8 @@ class Cosine:
     Each cycle takes ``steps // cycles`` steps; after the last one the value stays at ``final``. More than one cycle
     restarts the step size, which lets a chain visit several modes (Zhang et al., Cyclical stochastic gradient MCMC,
     2020).
-    The first ``warmup`` steps grow from zero in proportion to the step: a preconditioned chain moves
-    every weight by a full step at once, also at its first weights, where the gradient means least.
+    During the first ``warmup`` steps the value grows linearly from zero: a preconditioned chain moves every weight by a
+    full step from the beginning, when the gradient says least about the posterior.
 
     Examples
     --------
@@ -100,19 +100,18 @@ class Cosine:
         if step >= end:
             return self.final
         phase = step * self.cycles / end
-        phase -= max(0, math.ceil(phase) - 1)  # the last step of a cycle is at 1, not at the next one's 0
+        phase -= max(0, math.ceil(phase) - 1)  # the last step of a cycle has phase 1, not phase 0 of the next cycle
         value = self.final + (self.initial - self.final) * (1 + math.cos(math.pi * phase)) / 2
         return value * min(1.0, step / self.warmup) if self.warmup else value
 
 
 @dataclass(frozen=True)
 class Switch:
-    """``before`` up to step ``at``, ``after`` from then on; with a ``period``, again in each of ``cycles`` periods.
+    """``before`` up to step ``at`` and ``after`` from then on; with a ``period``, again in each of ``cycles`` periods.
 
-    After the last period, if their number is given, the value stays at ``after``, as a `Cosine` stays at its end.
-
-    As inverse temperature, ``Switch(math.inf, 1.0, at)`` leaves out the noise while a chain is on its way (Zhang et
-    al., Cyclical stochastic gradient MCMC, 2020).
+    After the last period, if the number of ``cycles`` is given, the value stays at ``after``, as a `Cosine` stays at
+    ``final``. As the inverse temperature, ``Switch(math.inf, 1.0, at)`` leaves out the noise while the chain moves to a
+    mode (Zhang et al., Cyclical stochastic gradient MCMC, 2020).
 
     Examples
     --------
@@ -143,7 +142,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class OneMinus:
-    """One minus another schedule: memories that approach 1, ``alpha_k = 1 - c1 * (c2 + k) ** -g``.
+    """One minus another schedule, for a memory that approaches 1: ``alpha_k = 1 - c1 * (c2 + k) ** -g``.
 
     Examples
     --------
@@ -168,7 +167,7 @@ def as_schedule(value: float | Schedule, name: str) -> Schedule:
 
 
 def value_at(schedule: Schedule, step: int, name: str, *, low: float = 0.0, high: float = math.inf) -> float:
-    """Evaluate ``schedule`` at ``step`` and insist on ``low <= value <= high``."""
+    """Return the value of ``schedule`` at ``step``, which must satisfy ``low <= value <= high``."""
     value = float(schedule(step))
     if not low <= value <= high:
         raise ValueError(
@@ -179,7 +178,7 @@ def value_at(schedule: Schedule, step: int, name: str, *, low: float = 0.0, high
 
 
 def describe(schedule: object) -> str:
-    """Name a schedule the same way in every process (no memory addresses)."""
+    """Return a text for a schedule that is the same in every process (without memory addresses)."""
     if type(schedule).__repr__ is not object.__repr__ and not callable(getattr(schedule, "__code__", None)):
         text = repr(schedule)
         if " at 0x" not in text:

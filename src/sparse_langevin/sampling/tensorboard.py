@@ -1,4 +1,4 @@
-"""The history of a run, for TensorBoard."""
+"""Writing the history of a run for TensorBoard."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ from sparse_langevin.storage.runs import Record
 
 
 def event_writer(folder: Path, step: int) -> Callable[[Record], None]:
-    """A function that adds records to the event files in a folder; what they hold from after ``step`` is forgotten."""
+    """Return a function that adds records to the event files in a folder; events after ``step`` are discarded."""
     writer = require("TensorBoard", "tensorboard", "torch.utils.tensorboard").SummaryWriter(folder, purge_step=step + 1)
 
     def write(record: Record) -> None:

@@ -1,7 +1,7 @@
 """The training loop: batches, evaluation, progress, checkpoints, signals.
 
-`fit` drives a sampler over a loader. With a run folder (see `runs`) it saves checkpoints, and the same call made again
-goes on where it stopped, bit for bit: data order, noise, latent variables, mask, history and posterior bank.
+`fit` runs a sampler over a loader. With a run folder (see `runs`) it saves checkpoints, and repeating the same call
+continues where it stopped, bit for bit: data order, noise, latent variables, mask, history and posterior bank.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,39 +48,41 @@ def fit(
     sampler
         The chain to run.
     train
-        Batches, for as many epochs as needed: `Batches`, a torch ``DataLoader``, a list. It must give the same batches
-        when iterated again under the same torch random state; ``set_epoch`` is called if it has one.
+        The batches of one epoch: `Batches`, a torch ``DataLoader`` or a list. It is iterated once per epoch, and must
+        give the same batches again under the same random state of torch; ``set_epoch`` is called if it has one.
     steps
-        Length of the run in steps; give this or ``epochs``.
+        Length of the run in steps; give either this or ``epochs``.
     epochs
-        Length of the run in passes over the loader. A run that resumes finishes the same length.
+        Length of the run in passes over the loader. A resumed run ends where the uninterrupted one would have.
     evaluate
-        Called with the model in eval mode and without gradients; returns named numbers for the history.
+        A function of the model, called in eval mode and without gradients. It returns named numbers for the history.
     evaluate_every
-        Steps between evaluations; by default once an epoch, or once at the end if an epoch has no length.
+        Steps between evaluations; by default one epoch, or once at the end if the loader has no length.
     callbacks
         Functions of (sampler, info), called after each step.
     bank
-        Collects posterior samples.
+        The `PosteriorBank` that collects posterior samples.
     run
-        Folder for checkpoints and history. The same call with the same folder resumes. With a run folder, SIGTERM and
-        Ctrl-C finish the step, save, and raise `Interrupted` (exit code 75).
+        Folder for checkpoints and history. The same call with the same folder resumes the run. On SIGTERM or Ctrl-C the
+        step is finished, a checkpoint is saved, and `Interrupted` is raised (exit code 75).
     save_every
         Steps between checkpoints; there is always one at the end.
     progress
-        Show a progress bar; by default only on a terminal.
+        Whether to show a progress bar; by default only on a terminal.
     profile
-        A dictionary to fill with the seconds that went into data, gradient, update, evaluation, samples and
-        checkpoints.
+        A dictionary to which the seconds spent on data, gradient, update, evaluation, samples and checkpoints are
+        added.
     timed
-        Add the seconds and the CPU seconds since the beginning to each record; a run that resumes counts on.
+        Add the seconds and the CPU seconds since the beginning to each record; a resumed run continues the count.
     tensorboard
-        Also write the history for TensorBoard, into ``tensorboard/`` in the run folder (with the extra of that name).
+        Also write the history for TensorBoard, to ``tensorboard/`` in the run folder. This needs the extra
+        ``tensorboard``.
 
     Returns
     -------
     list of dict
-        The history: step, loss, sigma, inclusion, sparsity and what ``evaluate`` gave, one record per evaluation.
+        The history, with one record per evaluation: step, loss, sigma, inclusion, sparsity and the numbers from
+        ``evaluate``.
     """
     loop = Loop(
         sampler,
@@ -96,7 +98,7 @@ def fit(
     )
     loop.clock = Clock() if timed else None
     keep_memory()
-    # Without a run folder there is nothing to save, but a step is still not torn apart by Ctrl-C.
+    # Without a run folder there is nothing to save, but Ctrl-C still lets the current step finish.
     held = (SIGTERM, SIGINT) if run is not None else (SIGINT,)
     with ExitStack() as stack:
         if loop.folder is not None:

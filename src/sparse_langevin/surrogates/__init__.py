@@ -1,4 +1,4 @@
-"""Surrogates of simulators: train, save, load, evaluate, predict, report. Nothing here knows any one problem."""
+"""Surrogates of simulators: train, save, load, evaluate, predict, report; for any problem."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
-"""Adam, as a user would train the network without us: the baseline, driven by the same loop.
+"""Adam, as one would train the network without this library: the baseline, driven by the same loop.
 
-With a pruning plan it is gradual magnitude pruning: the same schedule as the samplers', the same exact share of zeros.
+With a pruning plan it is gradual magnitude pruning, with the schedule and the exact share of zeros of the samplers.
 """
 
 import math
@@ -19,18 +19,9 @@ from sparse_langevin.sampling.schedules import Schedule, as_schedule, describe, 
 
 
 class Adam:
-    """torch's fused Adam on the mean squared error, with what `fit` needs of a sampler.
+    """torch's fused Adam on the mean squared error, with the interface that `fit` needs of a sampler.
 
-    Parameters
-    ----------
-    model
-        The network to train.
-    step_size
-        Learning rate: a number or a schedule.
-    sparse
-        Which layers are pruned.
-    pruning
-        How they are pruned; None leaves them as they are.
+    ``pruning`` says how the ``sparse`` layers are pruned; None leaves them as they are.
     """
 
     chain = 0
@@ -47,7 +38,7 @@ class Adam:
         self.flat = FlatParameters(model, sparse)
         self._step_size = as_schedule(step_size, "step_size")
         self._optimiser = torch.optim.Adam(self.flat.parameters, lr=1.0, fused=True)
-        # Moments exist from the start, so that a state always has the same tensors.
+        # Made here, and not at the first step, so that a state always has the same tensors.
         self._mean, self._square = torch.zeros_like(self.flat.vector), torch.zeros_like(self.flat.vector)
         views = zip(self.flat.views(self._mean).values(), self.flat.views(self._square).values(), strict=True)
         for parameter, (mean, square) in zip(self.flat.parameters, views, strict=True):
@@ -55,7 +46,7 @@ class Adam:
             self._optimiser.state[parameter] = state
         self.keep = torch.ones_like(self.flat.vector[self.flat.sparse_start :], dtype=torch.bool)
         self.sparsity = 0.0
-        """Share of the sparse layers' weights that are zero."""
+        """Share of zeros among the weights of the sparse layers."""
 
     def step(self, batch: Any) -> Info:
         """One step on a batch (inputs, targets)."""
@@ -70,13 +61,12 @@ class Adam:
         self.gradient_seconds += time.perf_counter() - begin
         self._optimiser.step()
         with torch.no_grad():
-            sparse = self.flat.vector[self.flat.sparse_start :]
             if self.pruning is not None and self.pruning.due(k):
                 layers = [Layer(self.flat.vector[b.span], self._kept(b)) for b in self.flat.sparse_blocks]
                 prune(self.pruning, layers, k)
                 self._count_zeros()
             elif self.pruning is not None:
-                sparse.mul_(self.keep)
+                self.flat.vector[self.flat.sparse_start :].mul_(self.keep)
         self.steps = k
         value = float(loss.detach())
         if not math.isfinite(value):
@@ -84,14 +74,14 @@ class Adam:
         return Info(k, value, math.nan, math.nan, self.sparsity, math.nan, math.nan, size)
 
     def _kept(self, block: Block) -> torch.Tensor:
-        """The block's part of the mask."""
+        """The part of the mask that belongs to a block."""
         return self.keep[block.start - self.flat.sparse_start : block.stop - self.flat.sparse_start]
 
     def _count_zeros(self) -> None:
         self.sparsity = 1.0 - int(self.keep.sum()) / max(1, self.keep.numel())
 
     def settings(self) -> dict[str, str]:
-        """What determines the run, as text."""
+        """Settings that determine the run, as text."""
         return {
             "optimiser": "adam",
             "step_size": describe(self._step_size),
@@ -105,7 +95,7 @@ class Adam:
         return {"steps": self.steps, "tensors": tensors | self.flat.unsampled(self.model)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a state."""
+        """Restore a state."""
         for name, tensor in self.state_dict()["tensors"].items():
             with torch.no_grad():
                 tensor.copy_(state["tensors"][name])

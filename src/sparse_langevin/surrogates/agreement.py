@@ -1,4 +1,4 @@
-"""Whether the chains of a run agree: R-hat, effective draws and figures of what they say about predictions."""
+"""Whether the chains of a run agree: R-hat, effective sample sizes and figures of their predictions."""
 
 from dataclasses import dataclass
 
@@ -13,22 +13,23 @@ from sparse_langevin.reports.page import Picture, Table, number, png
 from sparse_langevin.surrogates.prediction import predict
 from sparse_langevin.surrogates.problem import DataSet
 from sparse_langevin.surrogates.runs import SurrogateRun
+from sparse_langevin.surrogates.surrogate import outputs_of
 
-EXAMPLES = 3  # of the test part, whose outputs are followed
-OUTPUTS = 300  # of each, evenly spread
+EXAMPLES = 3  # test examples whose outputs are followed
+OUTPUTS = 300  # outputs of each example, evenly spread
 DELTA = "delta of "
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the samples of a run's chains say about their convergence."""
+    """Convergence of the chains of a run, judged by their samples."""
 
     traces: dict[str, Array]
-    """(chains, draws) of sigma, of the inclusion probabilities, and of the least certain output of some examples."""
+    """Draws of sigma, inclusion probabilities and the least certain output of some test examples, (chains, draws)."""
     rhat: Array
-    """Of outputs all over these examples."""
+    """R-hat of many outputs of these examples, (examples, outputs)."""
     verdict: list[str]
-    """In plain words."""
+    """The result in plain words."""
 
     def table(self) -> Table:
         """One row for each quantity."""
@@ -55,7 +56,7 @@ class Agreement:
         return Table(columns, rows, caption)
 
     def pictures(self) -> list[Picture]:
-        """Traces, ranks where there are several chains, and autocorrelations; of sigma and the outputs."""
+        """Traces, ranks if there are several chains, and autocorrelations, of sigma and of the outputs."""
         shown = {name: draws for name, draws in self.traces.items() if not name.startswith(DELTA)}
         drawn = [(trace_figure, "Traces: each quantity from draw to draw.")]
         if len(next(iter(self.traces.values()))) > 1:
@@ -65,7 +66,7 @@ class Agreement:
 
 
 class Collector:
-    """Collects what the samples of a run's chains say, as they are read one after the other."""
+    """Collects the draws to compare while the samples of a run's chains are read one after the other."""
 
     def __init__(self, outputs: int) -> None:
         self._chosen = torch.linspace(0, outputs - 1, min(OUTPUTS, outputs)).round().long()
@@ -73,7 +74,7 @@ class Collector:
         self._outputs: dict[int, list[Array]] = {}
 
     def __call__(self, sample: Sample, output: Tensor) -> None:
-        """Take in a sample, and its outputs for test examples."""
+        """Take in a sample and its outputs for the test examples."""
         found = {"sigma": sample.sigma}
         found |= {f"{DELTA}{layer.removeprefix('network.')}": value for layer, value in sample.delta.items()}
         for name, value in found.items():
@@ -82,16 +83,15 @@ class Collector:
         self._outputs.setdefault(sample.chain, []).append(rows.double().numpy())
 
     def agreement(self) -> Agreement | None:
-        """What they say; None if a chain has fewer than 4 samples.
+        """Compare the chains; None if one has fewer than 4 samples.
 
-        Weights cannot be compared between chains, as a network's units can trade places: predictions can.
+        Predictions are compared and not weights, because the units of a network can trade places.
         """
         length = min(map(len, self._outputs.values()), default=0)
         if length < 4:
             return None
-        everywhere = np.array(
-            [chain[-length:] for chain in self._outputs.values()]
-        )  # (chains, draws, examples, outputs)
+        # (chains, draws, examples, outputs)
+        everywhere = np.array([chain[-length:] for chain in self._outputs.values()])
         traces = {name: np.array([chain[-length:] for chain in rows.values()]) for name, rows in self._latent.items()}
         for example in range(everywhere.shape[2]):
             spread = everywhere[:, :, example].reshape(-1, len(self._chosen)).std(axis=0)
@@ -100,8 +100,8 @@ class Collector:
 
 
 def agreement(run: SurrogateRun, data: DataSet) -> Agreement | None:
-    """Diagnose the samples of a run and its chains; None if a chain has kept fewer than 4."""
-    collector = Collector(int(np.prod(run.problem.output_shape)))
+    """Compare the chains of a run; None if one has kept fewer than 4 samples."""
+    collector = Collector(outputs_of(run.problem))
     if len(run.samples()):
         predict(run, data.inputs("test")[:EXAMPLES], observe=collector)
     return collector.agreement()

@@ -1,9 +1,10 @@
-"""Whether a run's error bars can be believed: coverage, CRPS and NLL, as they are and recalibrated.
+"""Whether a run's error bars can be trusted: coverage, CRPS and NLL, before and after recalibration.
 
 A prediction is summed up as a normal distribution for each output, with the mean over the samples and the variance of
-weights and noise together. Two factors, on their standard deviations, are found on the part of the training data that
-was set apart (``--validation``), never on test data: the samples of a short chain know where they are unsure, not by
-how much, and the noise that a chain learns is that of the data it was fitted to.
+weights and noise together. Recalibration multiplies the two standard deviations by factors that are found on the part
+of the training data that was set apart (``--validation``), never on test data. They are needed because the samples of a
+short chain show where a prediction is uncertain, not by how much, and because the noise that a chain learns is that of
+the data it was fitted to.
 """
 
 import contextlib
@@ -30,29 +31,35 @@ FACTORS = "recalibration.jsonl"
 
 @dataclass(frozen=True)
 class Trust:
-    """How the predictions of a test set did."""
+    """Quality of the error bars on a test set."""
 
     plain: Calibration
-    """As the posterior gives them."""
+    """Calibration of the predictions as the posterior gives them."""
     factors: Recalibration | None
-    """What validation data say; None if none were set apart."""
+    """Factors found on validation data; None if none were set apart."""
     recalibrated: Calibration | None
-    """With these factors."""
+    """Calibration with these factors."""
     predicted: Array
     """Root mean square of the standard deviation over the outputs, one number per test example."""
     actual: Array
     """Root mean square error over the outputs, one number per test example."""
 
     @property
+    def results(self) -> dict[str, Calibration]:
+        """The calibrations under the names that tables and figures use."""
+        found = {"as it is": self.plain}
+        return found if self.recalibrated is None else found | {"recalibrated": self.recalibrated}
+
+    @property
     def rank_correlation(self) -> float:
-        """Of predicted deviation and actual error over the test examples (Spearman); 0 if it has no meaning."""
+        """Spearman correlation of predicted deviation and actual error over the test examples; 0 if undefined."""
         if len(self.predicted) < 2 or not np.ptp(self.predicted) or not np.ptp(self.actual):
             return 0.0
         return float(spearmanr(self.predicted, self.actual).statistic)
 
 
 def trust(run: SurrogateRun, data: DataSet, made: Prediction, device: str | None = None) -> Trust:
-    """Judge a run's prediction of the test part of a data set; the factors come from the run's own data, if there."""
+    """Judge a run's prediction of the test part of a data set, also with factors if they can be found."""
     factors = None
     if run.settings.validation:
         try:
@@ -63,9 +70,10 @@ def trust(run: SurrogateRun, data: DataSet, made: Prediction, device: str | None
 
 
 def run_factors(run: SurrogateRun, data: DataSet | None = None, device: str | None = None) -> Recalibration:
-    """The factors of a run's predictions, from the part of its data that was set apart; ``data``: where these are now.
+    """The factors of a run, found on the part of its data that was set apart.
 
-    They are kept in the run's folder, and found again when chains have been added to it.
+    They are kept in the run's folder, and found again once chains have been added. ``data`` is used if it is the run's
+    own data set.
     """
     samples = len(run.samples())
     if (known := _kept_factors(run, samples)) is not None:
@@ -74,13 +82,13 @@ def run_factors(run: SurrogateRun, data: DataSet | None = None, device: str | No
     inputs, outputs = set_apart(run.settings, own)
     if not len(inputs):
         raise ValueError(
-            f"the run in {run.path} has set no data apart to recalibrate with: train with --validation 0.1"
+            f"the run in {run.path} has no validation data to recalibrate with: train with --validation 0.1"
         )
     made = predict(run, inputs, device=device)
     if not made.samples:
         raise ValueError(f"the run in {run.path} has kept no posterior samples whose spread could be corrected")
     found = find_factors(outputs, made)
-    with contextlib.suppress(OSError):  # somebody else's folder
+    with contextlib.suppress(OSError):  # the folder may be somebody else's
         write_atomically(run.path / FACTORS, write_line({"samples": samples, **asdict(found)}))
     return found
 
@@ -90,13 +98,13 @@ def _kept_factors(run: SurrogateRun, samples: int) -> Recalibration | None:
         (kept,) = read_lines(run.path / FACTORS)
         return Recalibration(**kept) if kept.pop("samples") == samples else None
     except (OSError, ValueError, KeyError, TypeError, DamagedError):
-        return None  # not known yet, or to be found again
+        return None  # there are none, or they are damaged: find them again
 
 
 def find_factors(true: Array, made: Prediction) -> Recalibration:
-    """The factors under which held-out outputs (examples, ...) are most likely, then widened to cover 90 %.
+    """The factors under which held-out outputs (examples, ...) are most likely, scaled to cover 90 % of them.
 
-    The likelihood settles how the two deviations compare; the coverage, which heavy tails do not disturb, their size.
+    The likelihood decides the ratio of the two factors; the coverage, which heavy tails do not disturb, their size.
     """
     true, made = _without_known(true, made)
     assert made.std is not None and made.noise_std is not None
@@ -122,7 +130,7 @@ def find_factors(true: Array, made: Prediction) -> Recalibration:
 
 
 def trust_of(true: Array, made: Prediction, factors: Recalibration | None = None) -> Trust:
-    """Judge a prediction of the true outputs (examples, ...) of test inputs, as it is and with factors."""
+    """Judge a prediction of true outputs (examples, ...), as it is and with factors."""
     judged, bars = _without_known(true, made)
     return Trust(
         assess([(judged, _normal(bars))]),
@@ -148,9 +156,9 @@ def set_apart(settings: Settings, data: DataSet) -> tuple[Array, Array]:
 
 
 def _without_known(true: Array, made: Prediction) -> tuple[Array, Prediction]:
-    """Leave out outputs that a network knows, such as flow through closed sides: no error, no spread, on no example.
+    """Leave out outputs with neither error nor spread in any example, such as the flow through closed sides.
 
-    They would make any noise too wide, and any interval cover them.
+    For them any noise would be too large, and every interval would cover them.
     """
     assert made.std is not None
     largest = np.maximum(np.abs(true - _numpy(made.mean)), _numpy(made.std)).max(0)

@@ -1,4 +1,4 @@
-"""Several chains of one run, trained in processes side by side."""
+"""Several chains of one run, trained in parallel processes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,35 +26,27 @@ def train_chains(
     save_every: int = 5,
     progress: bool | None = None,
 ) -> SurrogateRun:
-    """Train several chains with different first weights, data orders and noise; or go on with them.
+    """Train several chains with different initial weights, data orders and noise, or resume them.
 
-    Chain 0 is the run that `train` alone would make, in ``run`` itself; chain i lies in ``run/chain-i``. A run that was
+    Chain 0 is the run that `train` alone would make, in ``run`` itself; chain i is in ``run/chain-i``. A run that was
     made with fewer chains gets the missing ones.
 
     Parameters
     ----------
-    settings
-        As in `train`.
-    data
-        As in `train`.
-    run
-        As in `train`.
-    device
-        As in `train`.
-    save_every
+    settings, data, run, device, save_every
         As in `train`.
     chains
-        How many.
+        Number of chains.
     workers
-        Processes at a time, which share torch's threads between them; as many as there are threads unless given.
+        Number of processes at a time, which share torch's threads; by default as many as there are threads.
     progress
-        A bar for each chain; None shows them on a terminal.
+        Whether to show a bar for each chain; by default only on a terminal.
     """
     if chains < 1:
         raise ValueError(f"chains must be at least 1, got {chains!r}")
     if not settings.bayesian or not settings.samples:
         what = f"method {settings.method}" if not settings.bayesian else "samples = 0"
-        raise ValueError(f"several chains are for their posterior samples, and {what} keeps none: train with one")
+        raise ValueError(f"several chains are for posterior samples, and {what} keeps none: train one chain")
     if settings.chain:
         raise ValueError(f"chains are counted from 0, so chain must be 0 here, got {settings.chain!r}")
     workers = min(chains, workers or torch.get_num_threads())

@@ -4,10 +4,10 @@ from torch import Tensor, nn
 
 
 class Codec(nn.Module):
-    """Maps between physical values and numbers of order one: derive from it, and keep what it needs as buffers.
+    """Base class of the maps between physical values and numbers of order one; its parameters are kept as buffers.
 
     All methods work on tensors with the examples in front, on any device, and can be differentiated and exported.
-    Buffers are double precision, as inputs and outputs are; what the network sees is rounded after it is encoded.
+    Buffers are in double precision, as are inputs and outputs; encoded inputs are then rounded for the network.
     """
 
     def fit(self, inputs: Tensor, outputs: Tensor) -> None:
@@ -15,26 +15,26 @@ class Codec(nn.Module):
         raise NotImplementedError
 
     def encode(self, inputs: Tensor) -> Tensor:
-        """What the network sees: (n, channels, ...) for fields, (n, features) for vectors."""
+        """Input of the network: (n, channels, ...) for fields, (n, features) for vectors."""
         raise NotImplementedError
 
     def encode_outputs(self, outputs: Tensor, inputs: Tensor) -> Tensor:
-        """What the network should answer, flat: (n, number of outputs)."""
+        """Target of the network, flat: (n, number of outputs)."""
         raise NotImplementedError
 
     def decode(self, normalised: Tensor) -> Tensor:
-        """The answer in physical units, up to `offset`: (n, number of outputs) to (n, *output_shape)."""
+        """Outputs in physical units, without the `offset`: (n, number of outputs) to (n, *output_shape)."""
         raise NotImplementedError
 
     def offset(self, inputs: Tensor) -> Tensor | None:
-        """What is known of the answer without a network, to be added to it: a cheaper simulation's; None if nothing."""
+        """What is added to decoded outputs, such as the result of a cheaper simulation; None if there is nothing."""
         return None
 
     @property
     def noise_scale(self) -> Tensor:
-        """What noise of deviation 1 in the network's answer is in the output: a number, or of the output's shape."""
+        """Physical deviation of noise that has deviation 1 in the network's output: a number, or one per output."""
         raise NotImplementedError
 
     def remarks(self) -> dict[str, str]:
-        """Rows for the table of settings in a report, such as that logarithms are taken."""
+        """Rows for the table of settings in a report, such as which inputs are replaced by their logarithms."""
         return {}

@@ -1,6 +1,6 @@
-"""How good predictions are: errors per example, their quantiles, and rivals that need no network beside them.
+"""How good predictions are: errors of each example, their quantiles, and rivals that need no network.
 
-What depends on the data set alone, the rivals' errors, is computed once and kept in its folder.
+The rivals depend on the data set alone: they are computed once and kept in its folder, until their code changes.
 """
 
 import contextlib
@@ -26,17 +26,17 @@ class Evaluation:
     measures: tuple[Measure, ...]
     errors: Errors
     baselines: list[Baseline]
-    """Rivals that know the training part of the same data set."""
+    """Rivals that know only the training part of the same data set."""
 
     def __len__(self) -> int:
         return len(self.errors[self.measures[0].name])
 
     def mean(self, measure: str) -> float:
-        """Mean over the examples."""
+        """Mean error over the examples."""
         return float(np.mean(self.errors[measure]))
 
     def shown(self, measure: Measure) -> float:
-        """Mean over the examples, as tables show it."""
+        """Mean error over the examples, in the unit that tables show."""
         return measure.factor * self.mean(measure.name)
 
     def quantiles(self, measure: str) -> dict[float, float]:
@@ -45,16 +45,16 @@ class Evaluation:
 
 
 def evaluate(predict: Callable[[Array], Array], data: DataSet, split: Split = "test") -> Evaluation:
-    """Compare predictions with the truth, in physical units and double precision.
+    """Compare predictions with true outputs, in physical units and double precision.
 
     Parameters
     ----------
     predict
-        Inputs to outputs, such as ``lambda x: surrogate.predict(x).numpy()``.
+        Function from inputs to outputs, such as ``lambda x: surrogate.predict(x).numpy()``.
     data
-        What to predict.
+        Data set to predict.
     split
-        Which part of it.
+        Which part of it to predict.
     """
     inputs, outputs = data.inputs(split), data.outputs(split)
     if not len(inputs):
@@ -65,14 +65,14 @@ def evaluate(predict: Callable[[Array], Array], data: DataSet, split: Split = "t
 
 
 def baselines(data: DataSet, split: Split = "test") -> list[Baseline]:
-    """Errors of the rivals on a part of a data set, from its folder if they are known."""
+    """Rivals with their errors on a part of a data set; read from its folder if they are kept there."""
     path = data.folder / BASELINES.format(split)
+    key = {"data": data.fingerprint, "version": data.problem.baselines_version}
     with contextlib.suppress(OSError, DamagedError, KeyError, TypeError, ValueError):  # it can be computed again
-        (kept,) = read_lines(path)  # in one line: of several, the last could be cut off without notice
-        if kept["data"] == data.fingerprint:
+        (kept,) = read_lines(path)  # one line, because of several the last could be cut off without notice
+        if all(kept[name] == value for name, value in key.items()):
             return [Baseline(**one) for one in kept["baselines"]]
     found = data.problem.baselines(data, split)
-    with contextlib.suppress(OSError):  # somebody else's folder
-        line = {"data": data.fingerprint, "baselines": [one._asdict() for one in found]}
-        write_atomically(path, write_line(line))
+    with contextlib.suppress(OSError):  # the folder may be somebody else's
+        write_atomically(path, write_line(key | {"baselines": [one._asdict() for one in found]}))
     return found

@@ -1,4 +1,4 @@
-"""Surrogates that ship: a small folder with the finished network, and the way back to one that predicts."""
+"""Export of surrogates: a small folder with the finished network, which can be loaded to predict."""
 
 import copy
 import tempfile
@@ -35,24 +35,24 @@ def export_run(
     run
         A finished run.
     folder
-        Where; see `deploy.export` for what it holds.
+        Folder to write; see `deploy.export` for what it holds.
     values
-        How weights are stored, see `deploy.encoding`: ``"short"`` is far more precise than a surrogate is.
+        How weights are stored, see `deploy.encoding`; rounding by ``"short"`` is far below the error of a surrogate.
     onnx
-        Also write ``network.onnx``: inputs (batch, ...) to outputs (batch, ...), both in physical units.
+        Whether to write ``network.onnx``, too: inputs (batch, ...) to outputs (batch, ...), both in physical units.
     overwrite
-        Whether what is there may be replaced.
+        Whether existing files may be replaced.
     examples
-        At least two inputs to compare outputs with; from the run's data set unless given.
+        At least two inputs on which outputs are compared; from the run's data set unless given.
 
     Returns
     -------
     tuple
-        What was written, and by how much ONNX Runtime's answers differ from torch's (None without ``onnx``).
+        What was written, and the difference between ONNX Runtime's outputs and torch's (None without ``onnx``).
     """
     folder = Path(folder)
     if kind_of(folder) == "run":
-        raise ValueError(f"{folder} is the folder of a run: choose another one for what is exported")
+        raise ValueError(f"{folder} is the folder of a run: choose another one for the export")
     surrogate = run.surrogate()
     inputs = run.find_data().inputs("train")[:4] if examples is None else examples
     encoded = surrogate.encode(inputs)
@@ -71,12 +71,12 @@ def export_run(
         if onnx:
             write_new(folder / ONNX, made.read_bytes(), overwrite=overwrite)
         elif overwrite:
-            (folder / ONNX).unlink(missing_ok=True)  # it would be that of another network
+            (folder / ONNX).unlink(missing_ok=True)  # it belongs to another network
     return written, difference
 
 
 class _Physical(nn.Module):
-    """A surrogate in physical units at both ends, in single precision."""
+    """A surrogate from physical inputs to physical outputs, in single precision."""
 
     def __init__(self, surrogate: Surrogate) -> None:
         super().__init__()
@@ -89,15 +89,15 @@ class _Physical(nn.Module):
 
 
 def load_exported(folder: str | Path, *, trust: bool = False) -> Surrogate:
-    """The surrogate in such a folder, its sparse layers in sparse form where that is faster.
+    """The surrogate in a folder that `export_run` wrote, with layers in sparse form where that is faster.
 
-    ``trust`` lets it import a network that it names outside this package.
+    ``trust`` allows importing a network from outside this package.
     """
     meta = read_manifest(Path(folder)).meta
     try:
         settings, problem = Settings.from_json(meta["settings"]), problem_from_json(meta["problem"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder} holds a model, but not a surrogate of 'sparse-langevin export'") from error
+        raise ValueError(f"{folder} holds a model, but not a surrogate: 'sparse-langevin export' writes one") from error
     surrogate = load(Path(folder), empty_surrogate(settings, problem, trust=trust))
     assert isinstance(surrogate, Surrogate)
     sparse = sparsify(surrogate)

@@ -1,4 +1,4 @@
-"""Figures of training runs: learning curves, and errors beside deviations."""
+"""Figures of training runs: learning curves, and errors against deviations."""
 
 from collections.abc import Sequence
 
@@ -8,16 +8,16 @@ from sparse_langevin.surrogates.calibration import Trust
 from sparse_langevin.surrogates.runs import SurrogateRun
 
 
-def curves_figure(runs: Sequence[SurrogateRun], labels: Sequence[str] | None = None) -> Figure:
+def curves_figure(runs: Sequence[SurrogateRun]) -> Figure:
     """Watched error and training loss against epochs, both on a logarithmic scale."""
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     measure = runs[0].problem.measures[0]
-    for index, run in enumerate(runs):
+    for run in runs:
         history = run.history()
         epochs = [r["epoch"] for r in history]
         share = f" {run.settings.sparsity:.0%}" if run.settings.sparsity else ""
-        label = labels[index] if labels else f"{run.settings.method}{share}"
+        label = f"{run.settings.method}{share}"
         if measure.name in history[0]:
             left.plot(epochs, [r[measure.name] for r in history], label=label)
         right.plot(epochs, [r["loss"] for r in history], label=label)
@@ -30,7 +30,7 @@ def curves_figure(runs: Sequence[SurrogateRun], labels: Sequence[str] | None = N
 
 
 def deviation_figure(known: Trust) -> Figure:
-    """Error against standard deviation, one point per test example: a doubtful prediction should show."""
+    """Error against standard deviation, one point per test example: doubtful predictions should stand out."""
     figure = Figure(figsize=(4.8, 3.6), layout="constrained")
     axis = figure.subplots()
     axis.scatter(known.predicted, known.actual, s=12, label="test examples")

@@ -1,7 +1,7 @@
-"""Networks by name: those of the problem, or ``module:Class`` of anybody's.
+"""Networks by name: those of the problem, or ``module:Class`` for any other.
 
-Code outside this package is imported only for a caller who named it or said that it may be trusted, never because a
-file in somebody's folder names it.
+Code outside this package is imported only for a caller who named it or declared it trusted, never because a file in
+some folder names it.
 """
 
 import importlib
@@ -18,7 +18,7 @@ OURS = "sparse_langevin."
 
 @contextmanager
 def blaming(who: str) -> Iterator[None]:
-    """Errors of a user's network in one line; a ValueError speaks for itself."""
+    """Report an error of a user's network in one line; a ValueError is passed on as it is."""
     try:
         yield
     except ValueError:
@@ -28,18 +28,9 @@ def blaming(who: str) -> Iterator[None]:
 
 
 def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, trust: bool = False) -> nn.Module:
-    """The network of that name for a problem; an empty name takes the problem's default.
+    """Make a network for a problem: one of its own by name, its default if the name is empty, or ``module:Class``.
 
-    Parameters
-    ----------
-    name
-        One of the problem's networks, or ``module:Class``.
-    problem
-        What it is for.
-    options
-        Keyword arguments of the class.
-    trust
-        Whether a module outside this package may be imported.
+    ``trust`` allows importing a module from outside this package.
     """
     name = name or problem.default_network
     module, colon, attribute = name.partition(":")
@@ -54,7 +45,7 @@ def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, tru
         raise ValueError(f"a network of your own is named module:Class, got {name!r}")
     elif not trust and not module.startswith(OURS):
         raise ValueError(
-            f"the network {name!r} is code outside sparse-langevin, and would be run: if you trust it, name it "
+            f"the network {name!r} is code outside sparse-langevin, which would be run: if you trust it, name it "
             f"yourself with --network {name}, or pass trust=True"
         )
     else:
@@ -67,5 +58,5 @@ def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, tru
     with blaming(f"{name}, made for {problem.title} with options {dict(options)},"):
         made = problem.build(make, options)
     if not isinstance(made, nn.Module):
-        raise ValueError(f"{name} gave {type(made).__name__}, not a torch.nn.Module")
+        raise ValueError(f"{name} made a {type(made).__name__}, not a torch.nn.Module")
     return made

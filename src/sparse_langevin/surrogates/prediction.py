@@ -1,4 +1,4 @@
-"""Outputs of new inputs, and how sure the posterior samples are of them."""
+"""Predictions for new inputs, with the uncertainty of the posterior samples."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,20 +23,20 @@ def predict(
     progress: Callable[[int], None] = lambda done: None,
     observe: Callable[[Sample, Tensor], None] = lambda sample, output: None,
 ) -> Prediction:
-    """Predict with all posterior samples of a run and its chains, one by one: memory does not grow with them.
+    """Predict with all posterior samples of a run and its chains, one by one, so that memory does not grow with them.
 
     Parameters
     ----------
     run
         A finished run.
     inputs
-        In physical units, (examples, *input_shape).
+        Inputs in physical units, (examples, *input_shape).
     last
-        Only the finished network, the last sample of its chain.
+        Whether to use only the finished network, the last sample of its chain.
     quantiles
         Levels in (0, 1), such as 0.05 and 0.95 for an interval of 90 %.
     device
-        Where to compute, as torch names it; its default unless given. Answers are on the CPU.
+        torch's name of the device to compute on, its default unless given. Predictions are on the CPU.
     progress
         Called with the number of samples read so far; quantiles of many inputs read all of them several times.
     observe

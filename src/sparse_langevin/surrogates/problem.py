@@ -1,10 +1,10 @@
-"""What a surrogate is of: the one interface between training, judging and reporting, and the problems behind it.
+"""The interface between problems and everything that is done with their surrogates.
 
-A problem knows the shapes of its inputs and outputs, how they become numbers of order one and back (`Codec`), what an
-error is, what anybody could answer without a network (baselines), how a prediction looks, and what is wrong with an
-input. A data set belongs to a problem and is a folder. Nothing in `surrogates` knows any problem; a problem is a folder
-``sparse_langevin.problems.NAME``, or a module that another package offers under the entry point group
-``sparse_langevin.problems``, with two functions:
+A problem knows the shapes of its inputs and outputs, how they become numbers of order one and back (`Codec`), how
+errors are measured, what can be predicted without a network (baselines), how to draw a prediction, and which inputs are
+valid. A data set belongs to a problem and is a folder. Nothing in `surrogates` depends on a particular problem: a
+problem is a folder ``sparse_langevin.problems.NAME``, or a module that another package offers under the entry point
+group ``sparse_langevin.problems``, with two functions:
 
     open_data(folder) -> DataSet              the data set in a folder whose manifest names the problem
     from_json(body)   -> Problem              the problem that ``Problem.as_json`` described
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Split = Literal["train", "test"]
 Errors = dict[str, Array]
-"""One number per example, by the measure's name."""
+"""Errors by the name of the measure, one number per example."""
 GROUP = "sparse_langevin.problems"
 DATA_SET = Kind(
     *("data set", 2, "'generate' or 'import'"),
@@ -47,17 +47,17 @@ class Measure(NamedTuple):
     """A measure of error."""
 
     name: str
-    """In files and on the command line, such as ``e1``."""
+    """Name in files and on the command line, such as ``e1``."""
     label: str
-    """In tables and on axes, with its unit, such as ``e1 %``."""
+    """Label in tables and on axes, with the unit, such as ``e1 %``."""
     text: str
-    """What it is, as the end of a sentence that begins with the name."""
+    """Explanation, which completes a sentence that begins with "NAME is"."""
     factor: float = 1.0
-    """From the number to what is shown: 100 for percent."""
+    """Factor from the number to what is shown: 100 for percent."""
 
 
 class Baseline(NamedTuple):
-    """A rival that needs no network, with its mean error by measure."""
+    """A rival that needs no network: its name, an explanation, and its mean error by measure."""
 
     name: str
     text: str
@@ -65,27 +65,27 @@ class Baseline(NamedTuple):
 
 
 class Problem(Protocol):
-    """What `surrogates` asks of a problem."""
+    """What `surrogates` needs of a problem."""
 
     @property
     def name(self) -> str:
-        """The problem's own, such as ``darcy``; a run and a data set carry it."""
+        """Name of the problem, such as ``darcy``, as runs and data sets record it."""
 
     @property
     def title(self) -> str:
-        """For people, such as ``Darcy flow``."""
+        """Title in reports and messages, such as ``Darcy flow``."""
 
     @property
     def output_name(self) -> str:
-        """What the outputs are called in the file of a prediction, such as ``velocity``."""
+        """Name of the outputs in the file of a prediction, such as ``velocity``."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one input."""
+        """Shape of one input."""
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Of one output."""
+        """Shape of one output."""
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -93,50 +93,57 @@ class Problem(Protocol):
 
     @property
     def networks(self) -> "Mapping[str, Callable[..., nn.Module]]":
-        """Networks of its own by name, made by `build`."""
+        """The problem's own networks by name, to be made by `build`."""
 
     @property
     def default_network(self) -> str:
-        """The one that is taken if none is named."""
+        """Name of the network that is used if none is named."""
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` needs, with the problem's name under ``"problem"``."""
+        """Everything that `from_json` needs, with the problem's name under ``"problem"``."""
 
     def identity(self) -> dict[str, Any]:
-        """What data sets must share to be judged by one network: shapes and physics, not scales or titles."""
+        """What data sets of one network must have in common: shapes and physics, not scales or titles."""
 
     def build(self, network: "Callable[..., nn.Module]", options: Mapping[str, Any]) -> "nn.Module":
-        """Call a network's class, one of its own or a user's, with what it needs to know and with options.
+        """Call the class of a network, the problem's own or a user's, with what it needs to know and its options.
 
-        A network maps what `Codec.encode` gives to an answer with one number for each output, of any shape.
+        A network maps the result of `Codec.encode` to one number for each output, in any shape.
         """
 
     def codec(self) -> "Codec":
-        """A codec for this problem, to be fitted or filled from a file."""
+        """A new codec for this problem, to be fitted or loaded from a file."""
 
     def check(self, inputs: Array) -> None:
-        """Raise a ValueError that names the example and the value, if these cannot be inputs."""
+        """Raise a ValueError that names the example and the value if these are not valid inputs."""
 
     def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
-        """Errors of predicted outputs."""
+        """Errors of predicted outputs, by measure."""
+
+    @property
+    def baselines_version(self) -> int:
+        """Version of `baselines`: raise it with every change of their names, texts or errors.
+
+        Rivals are kept in the folder of a data set, and those of another version are computed again.
+        """
 
     def baselines(self, data: "DataSet", split: Split) -> list[Baseline]:
-        """Rivals that know the training part only, judged on a part."""
+        """Rivals that know only the training part, with their errors on one part."""
 
     def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
-        """A picture of one example: input, truth and error if known, prediction, standard deviation if there is one."""
+        """Draw one example: input, prediction, truth and error if known, standard deviation if there is one."""
 
     def note(self, data: "DataSet") -> str:
         """A sentence or two for a report about where the data come from; empty if there is nothing to say."""
 
     def read_inputs(self, path: Path) -> Array:
-        """Inputs to predict from, out of a user's file."""
+        """Read inputs to predict for from a user's file."""
 
     def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
-        """What follows from predicted outputs and belongs beside them in the file of a prediction, by name."""
+        """Further arrays for the file of a prediction that follow from the predicted outputs, by name."""
 
     def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
-        """Write one example, its outputs and what belongs to them as VTK image data; a ValueError if it has no grid."""
+        """Write one example and its outputs by name as VTK image data; raise a ValueError if there is no grid."""
 
 
 @runtime_checkable
@@ -145,15 +152,15 @@ class DataSet(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """Folder of the data set."""
 
     @property
     def problem(self) -> Problem:
-        """What it is of."""
+        """Problem that the data set belongs to."""
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the examples by their bytes."""
+        """Digest of the examples, which identifies them."""
 
     def inputs(self, split: Split) -> Array:
         """Inputs of one part."""
@@ -162,24 +169,26 @@ class DataSet(Protocol):
         """Outputs of one part."""
 
     def summary(self) -> dict[str, str]:
-        """Names and values for ``info``."""
+        """Names and values that the command ``info`` prints."""
 
     def verify(self) -> None:
         """Raise if a file is missing or was changed."""
 
 
 def problem_module(name: str) -> ModuleType:
-    """The module of a problem: a folder of ours, or one that an installed package offers."""
+    """The module of a problem: one of this package, or one that another installed package offers."""
     if name.isidentifier() and find_spec(f"{GROUP}.{name}") is not None:
         return import_module(f"{GROUP}.{name}")
     for entry in entry_points(group=GROUP, name=name):
         found: ModuleType = entry.load()
         return found
-    raise ValueError(f"there is no problem {name!r} in this version of sparse-langevin: is a package missing?")
+    raise ValueError(
+        f"there is no problem {name!r} in this version of sparse-langevin: install the package that offers it"
+    )
 
 
 def open_data(folder: str | Path) -> DataSet:
-    """The finished data set in a folder, whatever its problem."""
+    """Open the finished data set in a folder, whatever its problem."""
     folder = Path(folder)
     old = (folder / "recipe.json").exists()  # before data sets named their problem, all were Darcy's
     body = {} if old else Artefact.open(folder, DATA_SET, finished=True).body

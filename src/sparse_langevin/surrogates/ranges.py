@@ -1,4 +1,4 @@
-"""The range of the training inputs: outside of it a network only guesses."""
+"""The range of the training inputs, outside of which a network can only guess."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from sparse_langevin.surrogates.problem import Array
 
-EACH = 64  # vectors of so many numbers have a range for each of them; longer ones, and fields, one for all
+EACH = 64  # longest vector with a range for each entry; longer ones, and fields, have one range for all
 
 
 def range_of(inputs: Array) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def range_of(inputs: Array) -> dict[str, Any]:
 
 
 def outside(inputs: Array, known: dict[str, Any] | None) -> str | None:
-    """A sentence about inputs that lie outside a range; None if all are inside, or if no range is known."""
+    """A warning about inputs outside a range; None if all are inside, or if no range is known."""
     if known is None or not len(inputs):
         return None
     flat = np.asarray(inputs).reshape(len(inputs), -1)
@@ -32,6 +32,6 @@ def outside(inputs: Array, known: dict[str, Any] | None) -> str | None:
     where = f" in entry {column}" if low.ndim else ""
     return (
         f"{len(beyond)} of {len(flat)} inputs have values outside the range of the training data; the worst is number "
-        f"{row} with {flat[row, column]:.4g}{where}, where training had {span}. What a network says there is a guess, "
-        "and so are its error bars."
+        f"{row} with {flat[row, column]:.4g}{where}, where training had {span}. Predictions there are guesses, and "
+        "so are their error bars."
     )

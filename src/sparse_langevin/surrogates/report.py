@@ -1,4 +1,4 @@
-"""The report of one or several runs in one HTML file: errors, learning curves, pictures, sparsity, settings, cost."""
+"""The report of one or more runs in one HTML file: errors, learning curves, pictures, sparsity, settings, cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,24 +28,24 @@ class Judged:
     run: SurrogateRun
     data: DataSet
     last: Evaluation
-    """Of the finished network, the last sample of its chain."""
+    """Errors of the finished network, the last sample of its chain."""
     prediction: Prediction
-    """Of the test examples, by all samples that were kept."""
+    """Prediction of the test examples with all samples that were kept."""
     averaged: Evaluation | None
-    """Of the mean over the samples; None without samples."""
+    """Errors of the mean over the samples; None without samples."""
     trust: Trust | None
-    """Of its error bars; None without samples."""
+    """Quality of the error bars; None without samples."""
     chains: Agreement | None
-    """What the samples say about the convergence of their chains; None if there are too few."""
+    """Convergence of the chains; None if there are too few samples."""
 
     @property
     def best(self) -> Evaluation:
-        """Of the mean over the samples where there are some, else of the network."""
+        """Errors of the mean over the samples if there are some, else of the finished network."""
         return self.averaged or self.last
 
     @property
     def name(self) -> str:
-        """How tables call it: by method, sparsity and folder, unless the folder is called like the method."""
+        """Name in tables: method, sparsity and folder, unless the folder has the name of the method."""
         method, sparsity, folder = self.run.settings.method, self.run.settings.sparsity, self.run.path.name
         share = f" {sparsity:.0%}" if sparsity else ""
         return f"{method}{share}" + (f", {folder}" if folder != method else "")
@@ -54,7 +54,7 @@ class Judged:
 def judge(run: SurrogateRun, data: DataSet | None = None, device: str | None = None) -> Judged:
     """Evaluate a finished run on the test part of its data set, or of another one of the same problem.
 
-    The posterior samples are read once, and once more on validation data the first time that error bars are corrected.
+    The posterior samples are read once, and once more on validation data when error bars are first recalibrated.
     """
     data = data or run.find_data()
     surrogate = run.surrogate().to(find_device(device))
@@ -67,14 +67,14 @@ def judge(run: SurrogateRun, data: DataSet | None = None, device: str | None = N
 
 
 def report(judged: Sequence[Judged], shown: Sequence[int] | None = None) -> str:
-    """The page.
+    """Return the report as HTML.
 
     Parameters
     ----------
     judged
-        The runs.
+        The runs, judged on one data set.
     shown
-        Test examples to draw, counted from 0; the first two unless given.
+        Numbers of the test examples to draw, counted from 0; the first two unless given.
     """
     first = judged[0]
     tests = len(first.last)
@@ -88,9 +88,11 @@ def report(judged: Sequence[Judged], shown: Sequence[int] | None = None) -> str:
     for index in shown:
         if not 0 <= index < tests:
             raise ValueError(f"the test set holds examples 0 to {tests - 1}, got {index}")
+    measure = first.run.problem.measures[0].name
+    curves = f"Error {measure} on the data that were watched, and loss on the training data, against epochs."
     sections = [
         Section("Errors", _error_text(first, tests), [error_table(judged), quantile_table(judged)]),
-        Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), _curves(first))]),
+        Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), curves)]),
         Section("Predictions", (), (), [p for j in judged for p in _pictures(j, shown)]),
         *_trust_sections(judged),
         *_chain_sections(judged),
@@ -102,18 +104,13 @@ def report(judged: Sequence[Judged], shown: Sequence[int] | None = None) -> str:
     return render(title, f"{first.data.folder.name}: {tests} test examples", sections, footer=versions)
 
 
-def _curves(one: Judged) -> str:
-    measure = one.run.problem.measures[0].name
-    return f"Error {measure} on the data that were watched, and loss on the training data, against epochs."
-
-
 def _shown(measure: Measure, value: float) -> str:
-    """A mean error as tables have it."""
+    """An error as tables show it."""
     return number(measure.factor * value) if measure.factor != 1.0 else f"{value:.2g}"
 
 
 def error_table(judged: Sequence[Judged]) -> Table:
-    """Mean errors, one row a run, with rivals that need no network below."""
+    """Mean errors, one row per run, followed by rivals that need no network."""
     measures = judged[0].run.problem.measures
     columns = ("", *(m.label for m in measures), f"{measures[0].label} of the last sample", "samples", "zeros %")
     rows = []
@@ -128,14 +125,14 @@ def error_table(judged: Sequence[Judged]) -> Table:
         rows.append((rival.name, *(_shown(m, rival.errors[m.name]) for m in measures), *empty))
     texts = "; ".join(f"{rival.name}: {rival.text}" for rival in judged[0].last.baselines)
     caption = (
-        f"Means over the test set. The last rows know the training part of the same data set only ({texts}). Zeros are "
-        "counted in the sparse layers."
+        f"Means over the test set. The rivals in the last rows know only the training part of the data set ({texts}). "
+        "Zeros are counted in the sparse layers."
     )
     return Table(columns, rows, caption)
 
 
 def quantile_table(judged: Sequence[Judged]) -> Table:
-    """How the first measure is spread over the test examples."""
+    """Quantiles of the first measure over the test examples."""
     measure = judged[0].run.problem.measures[0]
     columns = ("", *(f"{q:.0%}" for q in QUANTILES), "largest", "example")
     rows = []
@@ -154,16 +151,14 @@ def trust_table(judged: Sequence[Judged]) -> Table:
     for one in judged:
         if one.trust is None:
             continue
-        for name, found in (("as it is", one.trust.plain), ("recalibrated", one.trust.recalibrated)):
-            if found is None:
-                continue
+        for name, found in one.trust.results.items():
             shares = [f"{found.coverage[level]:.1%}" for level in LEVELS]
             scores = [number(found.sharpness[0.9], 4), number(found.crps, 5), number(found.nll, 3)]
             rows.append((f"{one.name}, {name}", *shares, *scores, number(one.trust.rank_correlation, 2)))
     caption = (
-        "Share of the test set's outputs that lie in intervals of 50 to 95 %, mean width of those of 90 %, scores; "
-        "rank correlation of standard deviation and error over the test examples. Recalibrated: with factors on the "
-        "deviations of weights and noise, found on validation data."
+        "Share of the test set's outputs that lie in intervals of 50 to 95 %, mean width of those of 90 %, scores, and "
+        "rank correlation of standard deviation and error over the test examples. Recalibrated: with factors for the "
+        "deviations due to weights and noise, which were found on validation data."
     )
     return Table(columns, rows, caption)
 
@@ -189,7 +184,7 @@ def _error_text(first: Judged, tests: int) -> list[str]:
     measures = ", ".join(f"{m.name} is {m.text}" for m in problem.measures)
     note = problem.note(first.data)
     return [
-        f"Against the {tests} test examples of {first.data.folder.name}: {measures}. An error means little without "
+        f"Errors on the {tests} test examples of {first.data.folder.name}: {measures}. An error means little without "
         "those of the rivals below, which need no network.",
         *([note] if note else []),
     ]
@@ -200,16 +195,14 @@ def _trust_sections(judged: Sequence[Judged]) -> list[Section]:
     for one in judged:
         if one.trust is None:
             continue
-        results = {"as it is": one.trust.plain}
-        if one.trust.recalibrated is not None:
-            results["recalibrated"] = one.trust.recalibrated
-        pictures.append(Picture(png(calibration_figure(results)), f"{one.name}: promised and kept coverage."))
-        pictures.append(Picture(png(deviation_figure(one.trust)), f"{one.name}: error against standard deviation."))
+        coverage, errors = calibration_figure(one.trust.results), deviation_figure(one.trust)
+        pictures.append(Picture(png(coverage), f"{one.name}: promised and actual coverage."))
+        pictures.append(Picture(png(errors), f"{one.name}: error against standard deviation."))
     return [Section("Error bars", (), [trust_table(judged)], pictures)] if pictures else []
 
 
 def _chain_sections(judged: Sequence[Judged]) -> list[Section]:
-    """What the samples say about the convergence of their chains; one section a run."""
+    """Convergence of the chains, one section per run."""
     return [
         Section(f"Convergence of {one.name}", one.chains.verdict, [one.chains.table()], one.chains.pictures())
         for one in judged
@@ -242,7 +235,9 @@ def _inclusion_pictures(judged: Sequence[Judged]) -> list[Picture]:
             axis.set(title=name.removeprefix("network."), xlabel="inclusion probability", xlim=(0, 1))
         axes[0].set_ylabel("share of the weights")
         pictures.append(
-            Picture(png(figure), f"{one.name}: inclusion probabilities of the sparse layers' weights, pruned ones too.")
+            Picture(
+                png(figure), f"{one.name}: inclusion probabilities of all weights in the sparse layers, pruned or not."
+            )
         )
     return pictures
 
@@ -256,7 +251,7 @@ def _settings_table(judged: Sequence[Judged]) -> Table:
 
 
 def _cost_table(judged: Sequence[Judged]) -> Table:
-    columns = ("", "parameters", "chains", "steps", "minutes", "seconds an epoch", "network MB", "samples MB")
+    columns = ("", "parameters", "chains", "steps", "minutes", "seconds per epoch", "network MB", "samples MB")
     rows = []
     for one in judged:
         result, folder, chains = one.run.result, one.run.path, one.run.chains()
@@ -274,7 +269,7 @@ def _cost_table(judged: Sequence[Judged]) -> Table:
                 number(kept / 1e6, 1),
             )
         )
-    return Table(columns, rows, "Minutes are those of all chains together, steps those of each.")
+    return Table(columns, rows, "Minutes count all chains together, steps those of each chain.")
 
 
 def _size(folder: Path) -> int:

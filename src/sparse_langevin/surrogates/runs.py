@@ -1,13 +1,13 @@
-"""The folder of a training run, and what can be asked of it.
+"""The folder of a training run, and what can be read from it.
 
-artefact.json        problem, settings, data set, versions; at the end the digests of the files below
+artefact.json        problem, settings, data set and versions; once finished, also the digests of the files below
 history.jsonl        learning curves, one line per evaluation
 checkpoints/         see `storage.runs`
 samples/             posterior samples, see `posterior`
 model.safetensors    the finished network with the codec of its data
 result.json          counts and seconds
-recalibration.jsonl  factors on the error bars, if they were asked for; see `calibration`
-chain-1/, ...        runs of further chains, if there are some; this folder itself is that of chain 0
+recalibration.jsonl  factors for the error bars, once they were asked for; see `calibration`
+chain-1/, ...        runs of further chains, if there are any; this folder itself belongs to chain 0
 """
 
 import itertools
@@ -38,22 +38,22 @@ RESULT, MODEL, SAMPLES, CHAIN, HISTORY = "result.json", "model.safetensors", "sa
 
 @dataclass(frozen=True)
 class SurrogateRun:
-    """A training run in a folder, begun or finished."""
+    """A training run in a folder, finished or not."""
 
     path: Path
     problem: Problem
     settings: Settings
     data: str
-    """Where the data set was: seen from the run's folder, or from where the command was given."""
+    """Path of the data set: relative to the run's folder or, if not found there, to the working directory."""
     data_sha256: str
-    """Of the data set's examples."""
+    """Fingerprint of the data set."""
     versions: dict[str, str]
     trust: bool = False
-    """Whether a network outside this package may be imported."""
+    """Whether a network from outside this package may be imported."""
 
     @classmethod
     def open(cls, path: str | Path, *, trust: bool = False) -> "SurrogateRun":
-        """The run in a folder; ``trust`` lets it import a network that it names outside this package."""
+        """Open the run in a folder; ``trust`` allows importing a network from outside this package."""
         path = Path(path)
         try:
             found = Artefact.open(path, RUN)
@@ -69,9 +69,11 @@ class SurrogateRun:
 
     @classmethod
     def at(cls, path: str | Path, settings: Settings, data: DataSet) -> "SurrogateRun":
-        """The run of these settings in a folder, or one that can begin there; raise if the folder holds another."""
+        """The run with these settings in a folder, new if there is none; raise if the folder holds something else."""
         path = Path(path)
-        where = os.path.relpath(data.folder.resolve(), path.resolve())  # ".." leads out of where a link points
+        where = os.path.relpath(
+            data.folder.resolve(), path.resolve()
+        )  # resolved, as ".." leaves the folder that a link points to
         wanted = cls(path, data.problem, settings, where, data.fingerprint, RUN.versions(), trust=True)
         try:
             there = cls.open(path, trust=True)
@@ -84,7 +86,7 @@ class SurrogateRun:
         return there
 
     def begin(self) -> None:
-        """Enter the settings into the folder, unless they are there."""
+        """Write the settings to the folder, unless they are there."""
         body = {
             "problem": self.problem.as_json(),
             "settings": self.settings.as_json(),
@@ -96,7 +98,7 @@ class SurrogateRun:
                 Artefact.claim(self.path, RUN, body)
 
     def check_data(self, data: DataSet) -> None:
-        """Raise if a data set is not the one that the run was started with."""
+        """Raise if this is not the data set that the run was started with."""
         if data.fingerprint != self.data_sha256:
             raise ValueError(
                 f"the run in {self.path} was started with the data set {self.data}, and {data.folder} is another: "
@@ -109,7 +111,7 @@ class SurrogateRun:
             place = next((p for p in (self.path / self.data, Path(self.data)) if p.exists()), None)
             if place is None:
                 raise ValueError(
-                    f"the data set of the run in {self.path} is not at {self.data} any more: say where with --data"
+                    f"the data set of the run in {self.path} is no longer at {self.data}: say where it is with --data"
                 )
             data = open_data(place)
             self.check_data(data)
@@ -119,13 +121,13 @@ class SurrogateRun:
         if data.fingerprint != self.data_sha256 and (seen := self._seen(data)):
             warnings.warn(
                 f"{seen} test examples in {data.folder} were training data of the run in {self.path}: their errors say "
-                "nothing about new ones; make a data set with another seed",
+                "nothing about new examples; make a data set with another seed",
                 stacklevel=2,
             )
         return data
 
     def _seen(self, data: DataSet) -> int:
-        """How many test examples of another data set the run was trained on, as far as its own data are there."""
+        """Number of test examples that the run was trained on; 0 if its own data are not found."""
         try:
             trained = {sha256(example.tobytes()) for example in self.find_data().inputs("train")}
         except ValueError:
@@ -137,12 +139,12 @@ class SurrogateRun:
         """The finished run, with the digests of its files."""
         found = Artefact.open(self.path, RUN)
         if found.files is None:
-            raise ValueError(f"the run in {self.path} is not finished: the same train command goes on with it")
+            raise ValueError(f"the run in {self.path} is not finished: resume it with the same train command")
         return found
 
     @property
     def finished(self) -> bool:
-        """Whether the training has come to its end."""
+        """Whether the training is finished."""
         try:
             return Artefact.open(self.path, RUN).files is not None
         except MissingError:
@@ -150,7 +152,7 @@ class SurrogateRun:
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        """What stood at the end: parameters, zeros, seconds, ..."""
+        """Counts and costs of the finished run: parameters, zeros, seconds, ..."""
         found: dict[str, Any] = json.loads(self._sealed.read(RESULT))
         return found
 
@@ -162,7 +164,7 @@ class SurrogateRun:
 
     def finish(self, surrogate: Surrogate, result: dict[str, Any]) -> None:
         """Save the finished network and the result, and seal the run."""
-        # Copies: the format has no tensors that share memory, as tied weights do.
+        # Copies, because the format does not allow tensors that share memory, such as tied weights.
         state = surrogate.state_dict()
         model = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()})
         with locked(self.path):
@@ -175,14 +177,14 @@ class SurrogateRun:
         return load(self._sealed.read(MODEL))
 
     def surrogate(self) -> Surrogate:
-        """The finished network: physical inputs in, physical outputs out."""
+        """The finished network, from physical inputs to physical outputs."""
         surrogate, tensors = empty_surrogate(self.settings, self.problem, trust=self.trust), self._tensors
         try:
             surrogate.load_state_dict(tensors)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             name = self.settings.network or self.problem.default_network
-            raise ValueError(f"{name} is not the network any more that was trained in {self.path}: {reason}") from error
+            raise ValueError(f"{name} has changed since it was trained in {self.path}: {reason}") from error
         return surrogate.eval()
 
     def bank(self) -> PosteriorBank:
@@ -190,7 +192,7 @@ class SurrogateRun:
         return PosteriorBank(folder=self.path / SAMPLES)
 
     def chains(self) -> list["SurrogateRun"]:
-        """The run itself, and those of its further chains."""
+        """The run itself and those of its further chains."""
         numbers = sorted(int(n) for p in self.path.glob(f"{CHAIN}*") if (n := p.name.removeprefix(CHAIN)).isdecimal())
         found = [self.path / f"{CHAIN}{i}" for i in numbers]
         return [self, *(SurrogateRun.open(p, trust=self.trust) for p in found if (p / "artefact.json").exists())]
@@ -200,11 +202,11 @@ class SurrogateRun:
         chains = self.chains()
         for chain in chains:
             if not chain.finished:
-                raise ValueError(f"the chain in {chain.path} is not finished: the same train command goes on with it")
+                raise ValueError(f"the chain in {chain.path} is not finished: resume it with the same train command")
         return Pool([chain.bank() for chain in chains])
 
     def trusted(self) -> "SurrogateRun":
-        """The same run, for a caller who trusts the network that it names."""
+        """The same run, allowed to import a network from outside this package."""
         return replace(self, trust=True)
 
 
@@ -222,11 +224,9 @@ class Pool:
 
 
 def epochs_done(path: Path) -> float:
-    """How far the run in a folder is, from the last line of its learning curve."""
+    """Number of epochs that the run in a folder has done, by the last line of its learning curve."""
     try:
         history = SurrogateRun.open(path).history()
-    except MissingError:  # not begun
-        return 0.0
-    except DamagedError:  # a line that is being written
+    except (MissingError, DamagedError):  # not started, or a line is being written
         return 0.0
     return float(history[-1]["epoch"]) if history else 0.0

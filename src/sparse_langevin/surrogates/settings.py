@@ -1,4 +1,4 @@
-"""What determines the training of a surrogate, and the defaults of each method.
+"""Settings of the training of a surrogate, and the defaults of each method.
 
 The defaults were chosen on validation data; ``sparse-langevin reproduce search`` compares them with their neighbours.
 """
@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from sparse_langevin.sampling.methods import Method, method_named
 
-ADAM = Method("adam", preconditioned=True, selects=False)  # the baseline: its steps are distances, too
+ADAM = Method("adam", preconditioned=True, selects=False)  # the baseline, whose steps are distances, too
 # Names of networks in records of earlier versions.
 RENAMED = {
     "sparse_langevin.darcy.network:EncoderDecoder": "",
@@ -27,7 +27,7 @@ MOVED = ("sparse_langevin.experiments", "sparse_langevin.studies")
 
 
 def _number(value: Any) -> Any:
-    """NumPy's numbers are numbers; text and truth values are not."""
+    """A number, also of a NumPy type; text and truth values are refused."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"must be a number, got {value!r}")
@@ -42,7 +42,7 @@ def _whole(value: Any) -> Any:
 
 
 def _checked(holds: Callable[[float], bool], words: str, hint: str = "") -> AfterValidator:
-    """A condition on a setting, and the words that follow its name where it does not hold."""
+    """A condition on a setting, and the words that follow its name in the error if it does not hold."""
 
     def check(value: float) -> float:
         if not holds(value):
@@ -63,7 +63,7 @@ Seed = Annotated[Whole, _checked(lambda v: 0 <= v < 2**63, "must be a number fro
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Settings:
-    """One training run, up to its data; every option of ``sparse-langevin train`` that is a setting comes from here.
+    """Settings of one training run, from which the options of ``sparse-langevin train`` are made.
 
     `Settings.of` gives the defaults of a method.
     """
@@ -72,39 +72,41 @@ class Settings:
     sparsity: Share = Field(0.0, description="Share of zeros in the sparse layers, in [0, 1); 0 prunes nothing.")
     seed: Seed = Field(0, description="Seed of the initial weights, the order of the data and the noise.")
     chain: Seed = Field(0, description="Number of the chain; chains of one seed are independent.")
-    epochs: Count = Field(60, description="Passes over the training data.")
-    batch_size: Count = Field(16, description="Examples in a step.")
+    epochs: Count = Field(60, description="Number of passes over the training data.")
+    batch_size: Count = Field(16, description="Number of training examples in a step.")
     step_size: Positive = Field(
         1e-3,
-        description="First step size. It follows half a cosine down to final_step times itself at the end of burn_in, "
+        description="Initial step size. It falls along half a cosine to final_step times itself at the end of burn_in, "
         "and stays there while samples are taken. With a preconditioner, and with Adam, it is about the distance that "
-        "a weight moves in a step; without one it acts on the gradient of the mean over examples and outputs.",
+        "a weight moves in a step; without one it multiplies the gradient of the mean over examples and outputs.",
     )
-    final_step: Part = Field(0.02, description="Where the cosine ends, as a share of the first step size.")
+    final_step: Part = Field(0.02, description="Step size at the end of the cosine, as a share of the initial one.")
     warmup: Share = Field(0.1, description="Part of the run in which the step size grows to its full value.")
     momentum: Share = Field(
         0.0,
-        description="Memory of the running average of steps by which a sampler's weights move, in [0, 1); 0 is the "
-        "paper's algorithm. Adam has its own.",
+        description="Momentum of a sampler, in [0, 1): weights move by a running average of steps with this memory. 0 "
+        "is the paper's algorithm. Adam has its own momentum.",
     )
     tau: Positive = Field(1.0, description="Inverse temperature; 1 is the posterior.")
     noise_from: Share = Field(
         0.0,
         description="Part of the run, or of every cycle, after which the noise of the Langevin steps sets in; 0 is the "
-        "paper's algorithm. At large steps noise carries weights far off.",
+        "paper's algorithm. While steps are large, noise carries weights far away.",
     )
     v0: Positive = Field(0.25, description="Scale of the spike, for the methods with a spike and slab.")
     v1: Positive = Field(10.0, description="Variance of the slab, for the methods with a spike and slab.")
     sigma0: Positive = Field(1.0, description="Standard deviation of the Gaussian prior of all other weights.")
     prune_end: Part = Field(0.5, description="Part of the run, or of its first cycle, after which the zeros are fixed.")
     samples: Seed = Field(
-        20, description="Posterior samples to keep, evenly over the part of the run or of its cycles after burn_in."
+        20,
+        description="Number of posterior samples to keep, spread evenly over the part of the run, or of its cycles, "
+        "after burn_in.",
     )
-    burn_in: Share = Field(0.85, description="Part of the run, or of every cycle, before the first sample.")
+    burn_in: Share = Field(0.85, description="Part of the run, or of every cycle, before the first posterior sample.")
     cycles: Count = Field(
         1,
-        description="How often the step size starts anew, which lets a chain visit several modes. With more than one "
-        "it falls until the end of each cycle instead of the end of the burn-in.",
+        description="Number of times that the step size starts from its full value, which lets a chain visit several "
+        "modes. With more than one it falls until the end of each cycle instead of the end of the burn-in.",
     )
     validation: Share = Field(
         0.0, description="Share of the training data to set apart and watch instead of the test data."
@@ -120,18 +122,18 @@ class Settings:
         object.__setattr__(self, "network", RENAMED.get(self.network, self.network.replace(*MOVED)))
         self.algorithm  # raises if there is no such method  # noqa: B018
         try:
-            options = json.loads(json.dumps(self.network_options))  # as a file has them: no tuples
+            options = json.loads(json.dumps(self.network_options))  # as they are read from a file, without tuples
         except TypeError as error:
-            raise ValueError(f"network_options must be something that JSON can hold: {error}") from error
+            raise ValueError(f"network_options must be values that JSON can hold: {error}") from error
         object.__setattr__(self, "network_options", options)
         if self.samples and self.noise_from > self.burn_in:
             raise ValueError(
                 f"noise_from is {self.noise_from!r}, but samples are taken from burn_in = {self.burn_in!r} on: without "
-                "noise they would not be samples; let the noise set in no later"
+                "noise they would not be samples; choose a smaller noise_from"
             )
         if self.bayesian and self.cycles == 1 and self.warmup > self.burn_in:
             raise ValueError(
-                f"warmup is {self.warmup!r}, but steps fall until burn_in = {self.burn_in!r}: let them grow no longer"
+                f"warmup is {self.warmup!r}, but steps fall until burn_in = {self.burn_in!r}: choose a shorter warmup"
             )
 
     def __hash__(self) -> int:
@@ -139,7 +141,7 @@ class Settings:
 
     @classmethod
     def of(cls, method: str, **changes: Any) -> "Settings":
-        """The defaults of a method, with changes; None stands for the default."""
+        """The defaults of a method, with changes; a change to None keeps the default."""
         given = {name: value for name, value in changes.items() if value is not None}
         made = cls(method, **(PLAIN if given.get("momentum") == 0 else DEFAULTS).get(method, {}))
         if "burn_in" in given:
@@ -148,7 +150,7 @@ class Settings:
 
     @property
     def algorithm(self) -> Method:
-        """What the method is."""
+        """Properties of the method."""
         return method_named(self.method, also=(ADAM,))
 
     @property
@@ -158,13 +160,13 @@ class Settings:
 
     @property
     def chain_seed(self) -> int:
-        """Seed of the chain's first weights and of the order of its data; chain 0 takes the seed as it is."""
+        """Seed of the chain's initial weights and of the order of its data; that of chain 0 is ``seed`` itself."""
         if not self.chain:
             return self.seed
         return int(np.random.SeedSequence([self.seed, self.chain]).generate_state(1)[0])
 
     def held(self, rows: int) -> int:
-        """How many of so many training samples, the first ones, are set apart."""
+        """Number of training samples, of so many, that are set apart for validation: the first ones."""
         return round(self.validation * rows)
 
     def as_json(self) -> dict[str, Any]:
@@ -173,10 +175,10 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Settings":
-        """Settings from `as_json`."""
+        """The settings that `as_json` described."""
         unknown = values.keys() - {field.name for field in fields(cls)}
         if unknown:
-            raise ValueError(f"unknown setting {sorted(unknown)[0]!r}: made by another version?")
+            raise ValueError(f"unknown setting {sorted(unknown)[0]!r}, perhaps of another version of sparse-langevin")
         return cls(**values)
 
     def differences(self, other: "Settings") -> list[str]:
@@ -185,7 +187,7 @@ class Settings:
         return [name for name in mine if mine[name] != theirs[name]]
 
 
-# Chosen on validation data, see `experiments.darcy_search`; SGLD's step of 1.0 was given up after a run of the table.
+# Chosen on validation data, see `studies.darcy_search`; SGLD's step of 1.0 was given up after a run of the table.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "adam": {"step_size": 1e-3, "final_step": 1e-3, "warmup": 0.0},
     "sgld": {"momentum": 0.9, "step_size": 0.5},
@@ -193,7 +195,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "psgld": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1, "noise_from": 0.5},
     "psgld-sa": {"momentum": 0.9, "step_size": 2e-3, "final_step": 0.1, "noise_from": 0.5},
 }
-# Without momentum: as in the paper.
+# Without momentum, as in the paper.
 PLAIN: dict[str, dict[str, Any]] = {
     "adam": DEFAULTS["adam"],
     "sgld": {"step_size": 1.0},
@@ -202,7 +204,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 def _one_line(build: Callable[..., None]) -> Callable[..., None]:
-    """Errors of pydantic in one line: the setting, what is wrong with it, and the value seen."""
+    """Turn errors of pydantic into one line: the setting, what is wrong with it, and the value seen."""
 
     def init(self: Settings, *args: Any, **settings: Any) -> None:
         try:
@@ -211,7 +213,7 @@ def _one_line(build: Callable[..., None]) -> Callable[..., None]:
             first = error.errors()[0]
             message = first["msg"].removeprefix("Value error, ")
             if first["type"] == "unexpected_keyword_argument":
-                message = "is no setting: made by another version?"
+                message = "is not a setting of this version"
             name = ".".join(str(part) for part in first["loc"])
             raise ValueError(f"{name} {message}".strip()) from None
 

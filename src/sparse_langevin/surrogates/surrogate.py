@@ -1,4 +1,4 @@
-"""A network with the codec of its training data: physical inputs in, physical outputs out."""
+"""A network with the codec of its training data, from physical inputs to physical outputs."""
 
 import math
 
@@ -13,20 +13,20 @@ from sparse_langevin.surrogates.networks import make_network
 from sparse_langevin.surrogates.problem import Array, Problem
 from sparse_langevin.surrogates.settings import Settings
 
-BATCH = 100  # examples in one call of a network: memory grows with them
+BATCH = 100  # examples in one call of a network, which limits its memory
 
 
 class Surrogate(nn.Module):
-    """A network between two maps.
+    """A network between the two maps of a codec.
 
     Parameters
     ----------
     network
-        Maps what the codec makes of inputs to normalised outputs.
+        Maps encoded inputs to normalised outputs.
     problem
-        What it is a surrogate of.
+        The problem that it is a surrogate of.
     codec
-        The maps; its buffers are saved with the weights.
+        Encodes inputs and decodes outputs; its buffers are saved with the weights.
     """
 
     def __init__(self, network: nn.Module, problem: Problem, codec: Codec) -> None:
@@ -34,32 +34,32 @@ class Surrogate(nn.Module):
         self.network, self.problem, self.codec = network, problem, codec
 
     def forward(self, encoded: Tensor) -> Tensor:
-        """Normalised in, normalised out, one row per example: what is trained."""
+        """Encoded inputs to normalised outputs, one row per example: the map that is trained."""
         output: Tensor = self.network(encoded)
         return output.flatten(1) if isinstance(output, Tensor) and output.dim() > 2 else output
 
     @property
     def device(self) -> torch.device:
-        """Where its parameters are."""
+        """Device of the parameters."""
         return next(self.parameters()).device
 
     def encode(self, inputs: Array) -> Tensor:
-        """What the network sees, in its precision and on its device; rounded after it is encoded."""
+        """Inputs of the network, on its device; rounded to its precision after they are encoded."""
         self.problem.check(inputs)
         return self.codec.encode(torch.from_numpy(np.asarray(inputs)).to(self.device)).float()
 
     def decode(self, normalised: Tensor) -> Tensor:
-        """Outputs in physical units, up to the codec's offset."""
+        """Outputs in physical units, without the codec's offset."""
         return self.codec.decode(normalised)
 
     def offset(self, inputs: Array) -> Tensor | None:
-        """What is known of the outputs without the network, on the CPU."""
+        """The codec's offset for these inputs, on the CPU; None if there is none."""
         known = self.codec.offset(torch.from_numpy(np.asarray(inputs)).to(self.device))
         return None if known is None else known.cpu()
 
     @torch.no_grad()
     def predict(self, inputs: Array) -> Tensor:
-        """Outputs of these inputs, both in physical units, on the CPU."""
+        """Predict the outputs for these inputs, both in physical units; the result is on the CPU."""
         parts = torch.split(self.encode(inputs), BATCH)
         outputs = torch.cat([self.decode(self(part)) for part in parts]).cpu()
         known = self.offset(inputs)
@@ -67,25 +67,25 @@ class Surrogate(nn.Module):
 
 
 def empty_surrogate(settings: Settings, problem: Problem, *, trust: bool = False) -> Surrogate:
-    """A network with its first weights, and a codec that is to be fitted or filled in."""
+    """A network with its initial weights, and a codec to be fitted or loaded."""
     codec = problem.codec()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.chain_seed)
         network = make_network(settings.network, problem, settings.network_options, trust=trust)
         if any(isinstance(parameter, UninitializedParameter) for parameter in network.parameters()):
             example = torch.ones(2, *problem.input_shape, dtype=torch.float64)
-            with evaluating(network):  # lazy layers take their shapes from what they see first
+            with evaluating(network):  # lazy layers take their shapes from their first input
                 network(codec.encode(example).float())
     return Surrogate(network, problem, codec)
 
 
 def outputs_of(problem: Problem) -> int:
-    """How many numbers an answer has."""
+    """Number of outputs of one example."""
     return math.prod(problem.output_shape)
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
-    """The device of that name, if torch can use it here; torch's default if None."""
+    """The device of that name, torch's default if None; raise if torch cannot use it here."""
     try:
         return torch.zeros((), device=name).device
     except (RuntimeError, AssertionError) as error:  # torch raises either

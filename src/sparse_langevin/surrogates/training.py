@@ -1,4 +1,4 @@
-"""Training a surrogate: a data set and settings in, a run folder out; the same call resumes."""
+"""Training of a surrogate in the folder of a run; the same call resumes."""
 
 import math
 from pathlib import Path
@@ -26,7 +26,7 @@ from sparse_langevin.surrogates.runs import SAMPLES, SurrogateRun
 from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.surrogates.surrogate import Surrogate, empty_surrogate, find_device, outputs_of
 
-CURVE_POINTS = 50  # evaluations in a run, at most one an epoch
+CURVE_POINTS = 50  # evaluations in a run, at most one per epoch
 
 
 def train(
@@ -40,27 +40,27 @@ def train(
     profile: dict[str, float] | None = None,
     tensorboard: bool = False,
 ) -> SurrogateRun:
-    """Train a surrogate, or go on with a run that was begun.
+    """Train a surrogate, or resume a run that was started.
 
     Parameters
     ----------
     settings
-        Method, sparsity, seed, length, ... A network that they name is imported.
+        Method, sparsity, seed, number of epochs and so on. A network that they name is imported.
     data
-        A finished data set; its training part is used, its test part only watched.
+        A finished data set. Its training part is used; its test part is only watched, unless ``validation`` is set.
     run
         The run's folder. The same call with the same folder resumes; other settings or other data are an error.
     device
-        Where to train, as torch names it; its default unless given. A run may go on elsewhere; devices differ by
-        rounding.
+        torch's name of the device to train on, its default unless given. A run may be resumed on another device, which
+        changes results by rounding.
     save_every
-        Epochs between checkpoints.
+        Number of epochs between checkpoints.
     progress
-        Show a progress bar; by default only on a terminal.
+        Whether to show a progress bar; by default only on a terminal.
     profile
-        A dictionary to fill with the seconds that each part of the work took.
+        Dictionary that is filled with the seconds that each part of the work took.
     tensorboard
-        Also write the history for TensorBoard.
+        Whether to write the history for TensorBoard, too.
     """
     place = SurrogateRun.at(run, settings, data)
     if place.finished:
@@ -70,7 +70,7 @@ def train(
     chain, batches = parts.chain, parts.batches
     watch = max(1, -(-settings.epochs // CURVE_POINTS))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.chain_seed)  # of networks with randomness of their own, such as dropout
+        torch.manual_seed(settings.chain_seed)  # for networks that draw random numbers, such as dropout
         fit(
             chain,
             batches,
@@ -91,7 +91,7 @@ def train(
 
 
 class Parts(NamedTuple):
-    """What a training run is made of."""
+    """The parts of a training run."""
 
     task: "_Task"
     surrogate: Surrogate
@@ -100,22 +100,24 @@ class Parts(NamedTuple):
 
 
 def assemble(settings: Settings, data: DataSet, device: str | torch.device | None = None) -> Parts:
-    """Make everything that a run needs, and complain of what does not fit, before anything is written."""
+    """Make everything that a run needs, and raise if something does not fit, before anything is written."""
     place = find_device(device)
     surrogate = empty_surrogate(settings, data.problem, trust=True)
     task = _Task(settings, data, surrogate, place)
     surrogate.to(place)
     examples, name = task.training[0][:2], settings.network or data.problem.default_network
     with blaming(f"{name}, given inputs of shape {tuple(examples.shape)},"), evaluating(surrogate):
-        if check := getattr(surrogate.network, "check_targets", None):  # it may refuse data that it cannot answer
+        if check := getattr(
+            surrogate.network, "check_targets", None
+        ):  # a network may refuse targets that it cannot produce
             check(task.training[1])
         output = surrogate(examples)
     shape, wanted = tuple(getattr(output, "shape", ())), (len(examples), outputs_of(data.problem))
     if shape != wanted:
         what = f"outputs of shape {shape}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
         raise ValueError(
-            f"{name} gives {what} for {len(examples)} examples: it must be a tensor of shape {wanted}, one number for "
-            f"each output of {data.problem.title}"
+            f"{name} returns {what} for {len(examples)} examples: it must return a tensor of shape {wanted}, one "
+            f"number for each output of {data.problem.title}"
         )
     batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.chain_seed)
     steps = settings.epochs * len(batches)
@@ -124,7 +126,7 @@ def assemble(settings: Settings, data: DataSet, device: str | torch.device | Non
 
 
 def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int, steps: int) -> Sampler | Adam:
-    """The sampler, or the optimiser, that the settings describe, for so many examples and responses of each."""
+    """The sampler or optimiser that the settings describe, for ``rows`` examples with ``outputs`` numbers each."""
     # Without a preconditioner a step acts on the gradient of the mean over examples and outputs.
     first = settings.step_size if settings.algorithm.preconditioned else settings.step_size / (rows * outputs)
     cycle = steps // settings.cycles
@@ -165,7 +167,7 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
 
 
 def _spike_and_slab(settings: Settings, model: nn.Module, sparse: list[str] | None) -> dict[str, Prior]:
-    """One prior for each sparse layer, with an expected inclusion of what is to be kept, worth as much as the weights.
+    """One prior for each sparse layer, which expects the share that is to be kept and counts as much as the weights.
 
     Under the paper's Beta(1, p) the inclusion probabilities of a network run to zero while sigma, and with it the
     spike, is still wide, and never come back.
@@ -181,24 +183,22 @@ def _spike_and_slab(settings: Settings, model: nn.Module, sparse: list[str] | No
 
 def sparse_layers(model: nn.Module) -> list[str] | None:
     """The layers that the network itself names in ``SPARSE``; None, for all weights, if it names none."""
-    network = model.network if isinstance(model, Surrogate) else model
+    network, prefix = (model.network, "network.") if isinstance(model, Surrogate) else (model, "")
     names = getattr(network, "SPARSE", None)
-    prefix = "network." if isinstance(model, Surrogate) else ""
     return [prefix + name for name in names] if names is not None else None
 
 
 class _Task:
-    """The data of a run: normalised training tensors, and what is watched while it runs."""
+    """The data of a run: encoded training data, and the data that are watched while it runs."""
 
     def __init__(self, settings: Settings, data: DataSet, surrogate: Surrogate, device: torch.device) -> None:
         inputs, outputs = data.inputs("train"), data.outputs("train")
         held = settings.held(len(inputs))
         if len(inputs) - held < 1:
-            raise ValueError(f"{data.folder} has {len(inputs)} training samples, and none are left to train on")
+            raise ValueError(f"{data.folder} has {len(inputs)} training samples, of which none are left to train on")
         if settings.validation and not held:
             raise ValueError(
-                f"validation = {settings.validation!r} of {len(inputs)} training samples is none: set more of them "
-                "apart"
+                f"validation = {settings.validation!r} of {len(inputs)} training samples is none: choose a larger share"
             )
         self.problem = data.problem
         self.problem.check(inputs)
@@ -208,7 +208,7 @@ class _Task:
         self.inputs, self.outputs = watched
 
     def watch(self, model: nn.Module) -> dict[str, float]:
-        """Errors, as they are shown, on the part that is set apart, or on the test part."""
+        """Errors on the validation data or, without any, on the test part, in the units that are shown."""
         if not len(self.inputs):
             return {}
         assert isinstance(model, Surrogate)
@@ -220,7 +220,7 @@ class _Task:
 def _encoded(
     surrogate: Surrogate, inputs: Array, outputs: Array, data: DataSet, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Fit the codec, and encode what is trained on."""
+    """Fit the codec to training data, and encode them."""
     x, y = torch.from_numpy(inputs), torch.from_numpy(outputs)
     codec = surrogate.codec
     codec.fit(x, y)
@@ -228,13 +228,14 @@ def _encoded(
     buffers = [buffer.float() for buffer in codec.buffers()]
     if not all(bool(part.isfinite().all()) for part in (*encoded, *buffers)):
         raise ValueError(
-            f"{data.folder} has numbers that single precision cannot hold, inputs up to {abs(inputs).max():g} and "
-            f"outputs up to {abs(outputs).max():g}: choose other units"
+            f"{data.folder} has numbers that single precision cannot hold (inputs up to {abs(inputs).max():g}, outputs "
+            f"up to {abs(outputs).max():g}): choose other units"
         )
     return encoded[0], encoded[1].flatten(1)
 
 
 def _bank(settings: Settings, place: SurrogateRun, steps: int) -> PosteriorBank | None:
+    """The bank for the posterior samples, evenly spread over the end of each cycle; None if none are to be kept."""
     if not settings.samples or not settings.bayesian:
         return None
     cycle = steps // settings.cycles

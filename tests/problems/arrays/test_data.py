@@ -95,7 +95,7 @@ def test_the_low_fidelity_stands_behind_the_inputs(tmp_path):
     chosen = data.indices("test")
     assert data.problem.input_shape == (23,)
     assert np.array_equal(data.inputs("test"), np.concatenate([X[chosen], Y[chosen].reshape(4, -1) + 1], axis=1))
-    with pytest.raises(ValueError, match=r"low has shape \(20, 4, 4\), it must be that of the outputs"):
+    with pytest.raises(ValueError, match=r"low has shape \(20, 4, 4\), but must have that of the outputs"):
         import_arrays(X, Y, tmp_path / "other", low=Y[:, :, :4])
 
 
@@ -155,10 +155,10 @@ def with_nan(array, place, value=np.nan):
         ((X[:19], Y), "differ in their number of samples.*inputs 19, outputs 20"),
         ((X, with_nan(Y, (7, 2, 3))), r"outputs, sample 7: the number at index \(2, 3\) is nan"),
         ((with_nan(X, (3, 1), -np.inf), Y), r"inputs, sample 3: the number at index \(1,\) is -inf"),
-        ((X + 1j, Y), "inputs must hold real numbers, got complex128: make channels"),
+        ((X + 1j, Y), "inputs must hold real numbers, got complex128: turn"),
         ((X.astype(str), Y), "inputs must hold real numbers"),
         ((X[:0], Y[:0]), "0 samples leave 0 to train on"),
-        ((X[:2], Y[:2]), "2 samples leave 1 to train on, at least 2"),
+        ((X[:2], Y[:2]), "2 samples leave 1 to train on, but at least 2"),
         ((np.zeros(()), Y), "inputs is a single number"),
         ((X, None), "outputs are missing"),
     ],
@@ -174,7 +174,8 @@ def test_arrays_that_are_refused(arguments, message, tmp_path):
     ("options", "message"),
     [
         ({"test_share": 1.0}, "test_share is a share"),
-        ({"samples": 21}, "21 samples were asked for, there are 20"),
+        ({"samples": 21}, "21 samples were asked for, but there are 20"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"input_layout": "yx"}, "inputs: layout 'yx'"),
         ({"output_names": ["a", "b"]}, "outputs: 2 names were given for 1 channels"),
     ],
@@ -197,10 +198,10 @@ def test_files_that_are_refused(files):
         "pickled.npy": "cannot be read: .*Python objects",
         "cut.npy": "cannot be read",
         "broken.h5": "cannot be read",
-        "text.csv": "should end in .npy, .npz",
-        "named.h5": "has the variables run/fields, run/parameters, and none is called inputs or x: say which",
-        "both.npz:velocity": "no variable 'velocity', but inputs, outputs, other",
-        "xs": r"c.npy has shape \(20, 2\), the files before it \(12, 3\)",
+        "text.csv": "its name must end in .npy, .npz",
+        "named.h5": "has the variables run/fields, run/parameters, and none is called inputs or x: name one",
+        "both.npz:velocity": "no variable 'velocity'; it has inputs, outputs, other",
+        "xs": r"c.npy has shape \(20, 2\), but the files before it have \(12, 3\)",
         "nothing": "has no files that end in",
     }.items():
         with pytest.raises(ValueError, match=message):

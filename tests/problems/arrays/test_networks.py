@@ -76,9 +76,9 @@ def test_defaults_are_small(first, second, chosen):
 @pytest.mark.parametrize(
     ("network", "shapes", "options", "message"),
     [
-        ("unet", ("v", "yx"), {}, "needs fields with the same number of directions.*takes decoder"),
-        ("encoder", ("v", "v"), {}, "needs a field"),
-        ("decoder", ("yx", "yx"), {}, "needs a vector"),
+        ("unet", ("v", "yx"), {}, "needs fields with the same number of directions.*to use decoder"),
+        ("encoder", ("v", "v"), {}, "needs fields as inputs, but"),
+        ("decoder", ("yx", "yx"), {}, "needs vectors"),
         ("encoder-decoder", ("yx", "v"), {}, "needs fields"),
         ("mlp", ("v", "v"), {"width": 0}, "width must be an integer at least 1, got 0"),
         ("unet", ("yx", "yx"), {"depth": 1.5}, "depth must be an integer"),

@@ -137,8 +137,8 @@ def test_inputs_are_checked():
     good[0, 0] = -1
     made.check(good)
     for place, value, message in (
-        ((2, 1, 0), 0.0, r"example 2: the input at index \(1, 0\) is 0, it must be positive"),
-        ((3, 0, 2), np.nan, r"example 3: the input at index \(0, 2\) is nan, it must be finite"),
+        ((2, 1, 0), 0.0, r"example 2: the input at index \(1, 0\) is 0, but must be positive"),
+        ((3, 0, 2), np.nan, r"example 3: the input at index \(0, 2\) is nan, but must be finite"),
     ):
         bad = good.copy()
         bad[place] = value

@@ -161,6 +161,9 @@ def test_bad_crops():
         ImageCrops(crops_image(), Grid(5, 5), permeability=(1.0, 2.0, 3.0))
     with pytest.raises(ValueError, match="split"):
         ImageCrops(crops_image(), Grid(5, 5), split="spatial")
+    with pytest.raises(ValueError, match=r"test_share of a blocked split must lie between 0 and 1, got 0\.0"):
+        ImageCrops(crops_image(), Grid(5, 5), split="blocked", test_share=0.0)
+    ImageCrops(crops_image(), Grid(5, 5), test_share=0.0)  # all crops are for training
 
 
 @pytest.mark.parametrize("kind", ["png", "tiff", "npy"])
@@ -210,5 +213,5 @@ def test_rounding_does_not_choose_signs(kernel, monkeypatch):
 
 
 def test_channels_too_narrow_for_the_grid_are_refused():
-    with pytest.raises(ValueError, match=r"10000 channels cover .* too narrow for cells of 0.25 by 0.25"):
+    with pytest.raises(ValueError, match=r"more than 10000 channels .* too narrow for cells of 0.25 by 0.25"):
         Channels(Grid(4, 4), width=1e-9).facies(np.random.default_rng(0))

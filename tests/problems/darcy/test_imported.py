@@ -84,7 +84,7 @@ def test_foreign_velocities_show_their_mass_residual(arrays, tmp_path):
         (lambda a: a["velocity"].__setitem__((6, 1), np.inf), "sample 6: velocity is not finite"),
         (lambda a: a.update(kappa=a["kappa"][:4]), "holds 4 samples, 7 were asked for"),
         (lambda a: a.pop("kappa"), "has no array 'kappa'"),
-        (lambda a: a.pop("velocity"), "pressure without velocity"),
+        (lambda a: a.pop("velocity"), "a pressure without a velocity"),
     ],
 )
 def test_bad_arrays_are_refused_and_nothing_is_written(arrays, change, message, tmp_path):

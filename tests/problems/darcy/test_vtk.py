@@ -34,6 +34,11 @@ def test_solution_survives(tmp_path):
     assert np.array_equal(fields["velocity"], np.stack([x.ravel(), y.ravel(), np.zeros(15)], axis=1))
 
 
+def test_lengths_may_be_numpy_numbers(tmp_path):
+    write_vti(tmp_path / "a.vti", Grid(5, 3, np.float64(2.0), np.float64(1.0)), {})
+    assert [float(h) for h in read(tmp_path / "a.vti")[0]["Spacing"].split()] == [2 / 5, 1 / 3, 1]
+
+
 def test_files_are_not_overwritten(tmp_path):
     write_vti(tmp_path / "a.vti", Grid(2, 2), {"one": np.ones((2, 2))})
     with pytest.raises(FileExistsError, match="choose another name"):

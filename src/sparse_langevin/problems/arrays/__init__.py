@@ -1,4 +1,4 @@
-"""Anybody's simulator: surrogates from arrays of inputs and outputs."""
+"""Surrogates of any simulator, from arrays of its inputs and outputs."""
 
 from typing import TYPE_CHECKING
 

@@ -1,14 +1,14 @@
-r"""What anybody could answer without a network, knowing the training part only.
+r"""Rivals that need no network and know only the training part.
 
-Ridge regression on principal components: inputs and outputs as the codec encodes them, centred, X = U S V' and
-Y = Q W' with the scores Q of the outputs. With the first k components of the inputs and a penalty lambda,
+The main one is ridge regression on principal components of inputs and outputs, as the codec encodes them and centred:
+X = U S V' and Y = Q W', with the scores Q of the outputs. With the first k components of the inputs and penalty lambda,
 
     Q ~ H Q,   H = 1 1'/n + U_k diag(s_j^2 / (s_j^2 + lambda)) U_k',
 
-and the error that leaves example i out of the fit is exactly (Q - H Q)_i / (1 - H_ii). k and lambda are those with the
-smallest sum of squares of these over the training part. A component of the outputs whose own sum is not smaller than
-that of the mean alone is left at its mean. ``quadratic`` adds the squares and products of the first components of the
-inputs to X: with few parameters a second-order response surface is what people use.
+and the error at example i of a fit without it is exactly (Q - H Q)_i / (1 - H_ii). k and lambda are those for which the
+sum of squares of these errors over the training part is smallest. A component of the outputs whose own sum is not
+smaller than that of the mean alone is left at its mean. ``quadratic`` adds the squares and products of the first
+components of the inputs to X: a second-order response surface, the usual choice if there are few parameters.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,14 +22,14 @@ from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Split
 if TYPE_CHECKING:
     from sparse_langevin.problems.arrays.problem import ArraysProblem
 
-PENALTIES = 10.0 ** np.array([-10, -8, -6, -5, -4, -3, -2, -1, 0])  # by the largest squared singular value
-EXACT = 2000  # rows or columns: a matrix that has more of both is taken apart approximately,
-COMPONENTS = 256  # and no more components than these are looked at
+PENALTIES = 10.0 ** np.array([-10, -8, -6, -5, -4, -3, -2, -1, 0])  # relative to the largest squared singular value
+EXACT = 2000  # a matrix with more rows and more columns is decomposed approximately
+COMPONENTS = 256  # most principal components that are tried
 CROSSED = 20  # components of the inputs whose products are taken
 
 
 def rivals(problem: "ArraysProblem", data: DataSet, split: Split) -> list[Baseline]:
-    """Rivals with their mean errors on one part of a data set."""
+    """The rivals with their mean errors on one part of a data set."""
     x, y, new, true = data.inputs("train"), data.outputs("train"), data.inputs(split), data.outputs(split)
     if not len(true):
         raise ValueError(f"{data.folder} has no samples in its {split} part: import it with another test_share")
@@ -65,30 +65,30 @@ class Ridge(NamedTuple):
 
     centre: Array
     crossing: Array
-    """Directions whose scores are multiplied with each other, (inputs, crossed); none for a linear regression."""
+    """Directions (inputs, crossed) whose scores are multiplied with each other; none for a linear regression."""
     features: Array
-    """Means of the features: inputs, then products."""
+    """Means of the features, which are the inputs and the products."""
     slope: Array
-    """(features, output components)."""
+    """Slopes, (features, output components)."""
     outputs: Array
-    """Directions of the outputs, (output components, outputs)."""
+    """Principal directions of the outputs, (output components, outputs)."""
     mean: Array
     used: int
-    """Principal components of the features."""
+    """Number of principal components of the features that are used."""
     penalty: float
 
     @classmethod
     def fit(cls, x: Array, y: Array, *, quadratic: bool = False) -> "Ridge":
-        """Fit to examples (n, inputs) and (n, outputs), and choose number and penalty with them."""
+        """Fit to examples (n, inputs) and (n, outputs), and choose the number of components and the penalty."""
         centre, mean, crossing = x.mean(0), y.mean(0), np.zeros((x.shape[1], 0))
         if quadratic:
             _, sizes, directions = _svd(x - centre)
-            crossing = directions[:CROSSED].T * (np.sqrt(len(x)) / sizes[:1])  # so that scores are of order one
+            crossing = directions[:CROSSED].T * (np.sqrt(len(x)) / sizes[:1])  # makes scores of order one
         rows = _features(x - centre, crossing)
         u, s, v = _svd(rows - (features := rows.mean(0)))
         scores, sizes, directions = _svd(y - mean)
         scores = scores * sizes
-        if not len(s) or not len(sizes):  # nothing varies: the mean is all there is
+        if not len(s) or not len(sizes):  # nothing varies: predict the mean
             nothing = np.zeros((rows.shape[1], 0)), directions[:0]
             return cls(centre, crossing, features, *nothing, mean, 0, 0.0)
         used, penalty = _choose(u, s, scores)
@@ -99,21 +99,21 @@ class Ridge(NamedTuple):
         return cls(centre, crossing, features, slope, directions[kept], mean, used, penalty)
 
     def predict(self, x: Array) -> Array:
-        """Answers to new inputs (n, inputs)."""
+        """Outputs for new inputs (n, inputs)."""
         rows = _features(x - self.centre, self.crossing) - self.features
         answer: Array = self.mean + (rows @ self.slope) @ self.outputs
         return answer
 
 
 def _features(centred: Array, crossing: Array) -> Array:
-    """Inputs, and products of the scores in some directions."""
+    """The inputs, followed by products of their scores in some directions."""
     scores = centred @ crossing
     first, second = np.triu_indices(scores.shape[1])
     return np.concatenate([centred, scores[:, first] * scores[:, second]], axis=1)
 
 
 def _svd(centred: Array) -> tuple[Array, Array, Array]:
-    """U, s and V' with the largest singular values; those of rounding are left out."""
+    """U, s and V' of the largest singular values, without those that are rounding errors."""
     if min(centred.shape) > EXACT:
         u, s, v = randomized_svd(centred, COMPONENTS, random_state=0)
     else:
@@ -123,7 +123,7 @@ def _svd(centred: Array) -> tuple[Array, Array, Array]:
 
 
 def _choose(u: Array, s: Array, scores: Array) -> tuple[int, float]:
-    """Number of components and penalty with the smallest error on examples that were left out."""
+    """Number of components and penalty with the smallest error on examples left out of the fit."""
     numbers = sorted({*(2**i for i in range(len(s).bit_length())), len(s)})
     tried = [
         (float(_left_out(u[:, :k], s[:k], scores, penalty).sum()), k, penalty)

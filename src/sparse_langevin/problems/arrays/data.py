@@ -1,14 +1,14 @@
-"""Data sets of anybody's simulator: inputs and outputs as arrays, with the samples in front.
+"""Data sets of any simulator: inputs and outputs as arrays, with the samples in front.
 
 A data set is a folder:
 
     artefact.json                       layouts, names, units, split, and the SHA-256 of the sources and of every file
-    inputs.npy, outputs.npy, low.npy    as they were brought, sample by sample; single precision stays single
-    order.npy, test.npy                 the order in which samples are handed out, and which ones are the test part
-    statistics.json                     scales of the outputs, and inputs whose logarithm is taken
+    inputs.npy, outputs.npy, low.npy    the arrays in their original order; single precision stays single
+    order.npy, test.npy                 the order in which samples are used, and which of them are the test part
+    statistics.json                     scales of the outputs, and the inputs whose logarithm is taken
 
-``low`` are the outputs of a second, cheaper simulator: the network sees them, and learns what is missing. The inputs
-of the problem are then flat, (n, size of an input + size of an output), with ``low`` behind the inputs.
+``low`` are the outputs of a second, cheaper simulator: the network sees them, and learns the difference. The inputs of
+the problem are then flat, (n, size of an input + size of an output), with ``low`` behind the inputs.
 """
 
 import json
@@ -52,34 +52,39 @@ def import_arrays(
     seed: int = 0,
     samples: int | None = None,
 ) -> "ArraysData":
-    """Make a data set from arrays with the samples in front; the same call again changes nothing.
+    """Make a data set from arrays with the samples in front; repeating the call changes nothing.
 
     Parameters
     ----------
     inputs, outputs
         An array, a file (.npy, .npz, .h5, .hdf5), ``FILE:name`` for one of its variables, or a folder of such files.
-        Variables are called ``inputs`` or ``x``, and ``outputs`` or ``y``, unless named. Without ``outputs`` they are
-        looked for where the inputs are.
+        Variables are called ``inputs`` or ``x``, and ``outputs`` or ``y``, unless named. If ``outputs`` is None, they
+        are read from where the inputs are.
     folder
-        Where the data set goes. A folder with other settings or other files is refused.
+        Folder of the data set. One with other settings or other files is refused.
     low
-        Outputs of a second, cheaper simulator for the same inputs; they have the shape of the outputs.
+        Outputs of a second, cheaper simulator for the same inputs, in the shape of the outputs.
     input_layout, output_layout
-        See `layouts`; by default ``v``, ``yx``, ``cyx`` and ``czyx`` for arrays of 2, 3, 4 and 5 dimensions.
+        Meaning of the dimensions, see `layouts`; by default ``v``, ``yx``, ``cyx`` and ``czyx`` for arrays of 2, 3, 4
+        and 5 dimensions.
     input_names, output_names, input_units, output_units
-        One for each channel of a field or entry of a vector. A single unit is that of all.
+        One for each channel of a field or entry of a vector. A single unit holds for all.
     title
-        For reports; the folder's name unless given.
+        Title of reports; the folder's name unless given.
     test_share
         Share of the samples in the test part, in [0, 1).
     shuffle, seed
-        Whether the test part is drawn at random, with this seed; without, it is the last samples.
+        Whether the test part is drawn at random, and with which seed; otherwise it is the last samples.
     samples
-        Take only the first ones.
+        Number of samples to use, the first ones; all unless given.
     """
     folder = Path(folder)
     if outputs is None and isinstance(inputs, np.ndarray):
-        raise ValueError("outputs are missing: only a file or a folder of inputs can hold them, too")
+        raise ValueError(
+            "outputs are missing: they can be left out only if inputs is a file or a folder that holds them, too"
+        )
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, got {seed!r}")
     given = {"inputs": inputs, "outputs": inputs if outputs is None else outputs, "low": low}
     sources = {name: Source.of(value, name) for name, value in given.items() if value is not None}
     shapes = {name: source.shape() for name, source in sources.items()}
@@ -111,9 +116,9 @@ class ArraysData:
     Parameters
     ----------
     folder
-        As made by `import_arrays`.
+        A folder made by `import_arrays`.
     verify
-        Compare every file with its SHA-256 first; whatever is read is verified, too.
+        Whether to compare every file with its SHA-256 first; what is read is compared in any case.
     """
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
@@ -138,11 +143,11 @@ class ArraysData:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the examples by their bytes."""
+        """Digest of the examples, which identifies them."""
         return sha256(canonical(self.artefact.files))
 
     def indices(self, split: Split) -> NDArray[np.int64]:
-        """Numbers of a part's samples, as they were brought."""
+        """Indices of a part's samples in the original arrays."""
         if split not in ("train", "test"):
             raise ValueError(f"a data set has the parts 'train' and 'test', got {split!r}")
         order, test = self._load(ORDER), self._load(TEST)
@@ -188,7 +193,7 @@ class ArraysData:
 
 
 def open_data(folder: str | Path) -> ArraysData:
-    """The finished data set in a folder."""
+    """Open the finished data set in a folder."""
     return ArraysData(folder)
 
 
@@ -206,10 +211,10 @@ def _count(shapes: dict[str, tuple[int, ...]], wanted: int | None) -> int:
         found = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise ValueError(f"the arrays differ in their number of samples, the first dimension: {found}")
     if shapes.get("low", shapes["outputs"]) != shapes["outputs"]:
-        raise ValueError(f"low has shape {shapes['low']}, it must be that of the outputs, {shapes['outputs']}")
+        raise ValueError(f"low has shape {shapes['low']}, but must have that of the outputs, {shapes['outputs']}")
     there = counts["inputs"]
     if wanted is not None and not 1 <= wanted <= there:
-        raise ValueError(f"{wanted} samples were asked for, there are {there}")
+        raise ValueError(f"{wanted} samples were asked for, but there are {there}")
     return there if wanted is None else int(wanted)
 
 
@@ -219,14 +224,14 @@ def _tested(count: int, share: float) -> int:
     tested = math.ceil(round(share * count, 6))
     if count - tested < 2:
         raise ValueError(
-            f"{count} samples leave {count - tested} to train on, at least 2 are needed: bring more samples, or use a "
-            "smaller test_share"
+            f"{count} samples leave {count - tested} to train on, but at least 2 are needed: bring more samples, or "
+            "use a smaller test_share"
         )
     return tested
 
 
 def _write(artefact: Artefact, sources: dict[str, Source]) -> None:
-    """Write the files that are missing, and seal the folder; if the sources are no good it is free for others."""
+    """Write the missing files and seal the folder, or free it again if the sources are invalid."""
     folder, body = artefact.folder, artefact.body
     split, count = body["split"], body["samples"]
     try:
@@ -258,7 +263,7 @@ def _write(artefact: Artefact, sources: dict[str, Source]) -> None:
 
 
 def write_array(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], pieces: Iterable[NDArray[Any]]) -> None:
-    """Write an .npy file piece by piece, never seen half-written."""
+    """Write an .npy file piece by piece; it appears only when it is complete."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}")
     head = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     try:

@@ -1,12 +1,12 @@
-"""What the numbers of one example mean: one letter for each dimension after the samples.
+"""Layouts, which say what the dimensions of an array are: one letter for each dimension after the samples.
 
     v       a vector: parameters, or quantities of interest
     x       a curve                             cx      several on the same points
     yx      a field over a rectangle            cyx     several
     zyx     a field over a box                  czyx    several
 
-``c`` counts channels. A component is a channel of a field, or an entry of a vector: what may have a name, a unit and a
-scale of its own. Any array can be seen as (samples, components, points), where a vector has one point.
+``c`` counts channels. A component is a channel of a field or an entry of a vector, and may have its own name, unit and
+scale. Any array can be seen as (samples, components, points), where a vector has one point.
 """
 
 import math
@@ -31,9 +31,9 @@ class Variable:
     layout
         One of `LAYOUTS`.
     shape
-        Of one example.
+        Shape of one example.
     names, units
-        Of the components; empty if nobody has named them.
+        Names and units of the components; empty if there are none.
     """
 
     layout: str
@@ -64,9 +64,9 @@ class Variable:
         names: Sequence[str] | str | None = None,
         units: Sequence[str] | str | None = None,
     ) -> "Variable":
-        """The variable that an array (samples, ...) holds; the layout is the usual one for its dimensions by default.
+        """The variable in an array of shape (samples, ...), by default with the usual layout for its dimensions.
 
-        A single string is the name of the only component, and the unit of all of them.
+        A single string is the name of the only component, or the unit of all components.
         """
         if not 1 <= len(shape) <= 5:
             raise ValueError(f"an array has 1 to 5 dimensions, the samples first; got shape {tuple(shape)}")
@@ -78,7 +78,7 @@ class Variable:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Points in each direction, the slowest first; empty for a vector."""
+        """Number of points in each direction, the slowest first; empty for a vector."""
         return () if self.layout == "v" else self.shape[self.layout.startswith("c") :]
 
     @property
@@ -88,12 +88,12 @@ class Variable:
 
     @property
     def size(self) -> int:
-        """Numbers in one example."""
+        """Number of values in one example."""
         return math.prod(self.shape)
 
     @property
     def points(self) -> int:
-        """Numbers in one component."""
+        """Number of values in one component."""
         return math.prod(self.grid)
 
     def parts(self, array: Array) -> Array:
@@ -105,7 +105,7 @@ class Variable:
         return np.asarray(example).reshape(self.components, *self.grid)
 
     def name(self, component: int, default: str) -> str:
-        """Name of a component, made from a default if it has none."""
+        """Name of a component; the default, with a number if there are several, if it has none."""
         if self.names:
             return self.names[component]
         return default if self.components == 1 else f"{default} {component}"
@@ -133,11 +133,11 @@ class Variable:
 
 
 def seen_shape(inputs: Variable, outputs: Variable, low: bool) -> tuple[int, ...]:
-    """What a network sees of an example: (channels, *grid) or (features,).
+    """Shape of what a network sees of an example: (channels, *grid) or (features,).
 
-    Without a low fidelity these are the inputs. With one, both are brought together on the grid of the outputs, or on
+    Without a low fidelity it sees the inputs. With one, both are brought together on the grid of the outputs, or on
     that of the inputs if the outputs are a vector: entries of vectors become constant channels, and fields on another
-    grid are interpolated. Fields that differ in their number of directions are strung together as one vector.
+    grid are interpolated. Fields that differ in their number of directions are joined to one vector.
     """
     if not low:
         return (inputs.components, *inputs.grid)

@@ -1,18 +1,18 @@
-"""Networks for arrays: by what they see and what they answer.
+"""Networks for arrays, by the shapes of their inputs and outputs.
 
-    mlp               anything to anything, strung together; for vectors, and for small fields
-    unet              field to field: down to a few points and up again, with a short cut on each level
+    mlp               anything to anything, flattened; for vectors, and for small fields
+    unet              field to field: down to a few points and up again, with a skip connection on each level
     encoder           field to vector
     decoder           vector to field
     encoder-decoder   field to field where the two differ in their number of directions
 
 All are called with the problem and map what its codec gives, (n, channels, *grid) or (n, features), to (n, outputs).
-Grids may have any size, in one to three directions. Activations are smooth. Groups of channels are normalised inside of
-blocks only, beside a short cut, so that the size of an input is not lost.
+Grids may have any size, in one to three directions. Activations are smooth. Groups of channels are normalised only
+inside residual blocks, so that the scale of an input is not lost.
 """
 
 from itertools import pairwise
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparse_langevin.problems.arrays.problem import ArraysProblem
 
 CONVOLUTIONS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-COARSEST = 4  # points in a direction: no halving below
+COARSEST = 4  # a direction with so many points or fewer is not halved any more
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -35,9 +35,9 @@ class MLP(nn.Module):
     Parameters
     ----------
     problem
-        What it is for.
+        The problem that it is for.
     width
-        Of the hidden layers.
+        Width of the hidden layers.
     depth
         Number of hidden layers.
     """
@@ -45,7 +45,7 @@ class MLP(nn.Module):
     def __init__(self, problem: "ArraysProblem", *, width: int = 128, depth: int = 3) -> None:
         super().__init__()
         width, depth = as_count(width, "width", low=1), as_count(depth, "depth", low=1)
-        sizes = [int(torch.Size(problem.seen_shape).numel()), *[width] * depth]
+        sizes = [prod(problem.seen_shape), *[width] * depth]
         layers: list[nn.Module] = [nn.Flatten()]
         for before, after in pairwise(sizes):
             layers += [nn.Linear(before, after), nn.SiLU()]
@@ -58,24 +58,24 @@ class MLP(nn.Module):
 
 
 class UNet(nn.Module):
-    """Convolutions on ever coarser grids and back, each level joined to its like; sees where a point lies, too.
+    """A U-Net: convolutions on coarser and coarser grids and back; it also sees the coordinates of the points.
 
     Parameters
     ----------
     problem
-        What it is for; if the outputs have another grid than what is seen, it is interpolated before the last block.
+        The problem that it is for. If the outputs have another grid, the result is interpolated before the last block.
     width
-        Channels on the finest level, 16 or, in three directions, 8 unless given; each coarser one has
-        twice as many, up to four times.
+        Number of channels on the finest level, by default 16, or 8 in three directions. Each coarser level has twice
+        as many as the one before, up to four times ``width``.
     depth
-        How often the grid is halved; by default until no direction has more than 4 points.
+        Number of times that the grid is halved; by default until no direction has more than 4 points.
     """
 
     def __init__(self, problem: "ArraysProblem", *, width: int | None = None, depth: int | None = None) -> None:
         super().__init__()
         (channels, *grid), self.out_grid = problem.seen_shape, problem.output.grid
         if not grid or len(grid) != len(self.out_grid):
-            raise _misfit("unet", "fields with the same number of directions on both sides", problem)
+            raise _misfit("unet", "fields with the same number of directions as inputs and outputs", problem)
         dims, pyramid = len(grid), _Pyramid(grid, width, depth)
         places = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in grid), indexing="ij")
         self.register_buffer("places", torch.stack(places)[None], persistent=False)
@@ -104,12 +104,12 @@ class UNet(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Convolutions on ever coarser grids, then dense layers.
+    """Convolutions on coarser and coarser grids, then dense layers.
 
     Parameters
     ----------
     problem
-        What it is for.
+        The problem that it is for.
     width, depth
         As in `UNet`.
     hidden
@@ -121,7 +121,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         if len(problem.seen_shape) < 2:
-            raise _misfit("encoder", "a field to see", problem)
+            raise _misfit("encoder", "fields as inputs", problem)
         self.layers = _encoder(problem.seen_shape, problem.output.size, width, depth, as_count(hidden, "hidden", low=1))
 
     def forward(self, seen: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Dense layers to a few points, then convolutions on ever finer grids.
+    """Dense layers to a few points, then convolutions on finer and finer grids.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         if len(problem.seen_shape) > 1 or not problem.output.grid:
-            raise _misfit("decoder", "a vector to see and a field to answer", problem)
+            raise _misfit("decoder", "vectors as inputs and fields as outputs", problem)
         self.layers = _Up(problem, problem.seen_shape[0], width, depth, as_count(hidden, "hidden", low=1))
 
     def forward(self, seen: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class EncoderDecoder(nn.Module):
     problem, width, depth, hidden
         As in `Encoder`.
     code
-        Numbers in the code.
+        Length of the code.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class EncoderDecoder(nn.Module):
     ) -> None:
         super().__init__()
         if len(problem.seen_shape) < 2 or not problem.output.grid:
-            raise _misfit("encoder-decoder", "fields on both sides", problem)
+            raise _misfit("encoder-decoder", "fields as inputs and outputs", problem)
         code, hidden = as_count(code, "code", low=1), as_count(hidden, "hidden", low=1)
         self.encode = _encoder(problem.seen_shape, code, width, depth, hidden)
         self.decode = _Up(problem, code, width, depth, hidden)
@@ -215,7 +215,7 @@ class _Pyramid:
 
 
 class _Block(nn.Module):
-    """Two convolutions, with a short cut around the second, whose input is normalised."""
+    """Two convolutions, with a skip connection around the second, whose input is normalised."""
 
     def __init__(self, dims: int, before: int, after: int, stride: int | tuple[int, ...] = 1) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ class _Up(nn.Module):
         self.start = nn.Sequential(
             nn.Linear(features, hidden),
             nn.SiLU(),
-            nn.Linear(hidden, last * int(torch.Size(self.grids[-1]).numel())),
+            nn.Linear(hidden, last * prod(self.grids[-1])),
             nn.SiLU(),
             nn.Unflatten(1, (last, *self.grids[-1])),
         )
@@ -262,7 +262,7 @@ class _Up(nn.Module):
 def _encoder(seen: tuple[int, ...], answers: int, width: int | None, depth: int | None, hidden: int) -> nn.Sequential:
     channels, *grid = seen
     pyramid = _Pyramid(grid, width, depth)
-    coarse = pyramid.widths[-1] * int(torch.Size(pyramid.grids[-1]).numel())
+    coarse = pyramid.widths[-1] * prod(pyramid.grids[-1])
     return nn.Sequential(
         _Block(len(grid), channels, pyramid.widths[0]),
         *pyramid.down(),
@@ -279,6 +279,6 @@ def _resized(values: Tensor, grid: tuple[int, ...]) -> Tensor:
 
 def _misfit(name: str, needs: str, problem: "ArraysProblem") -> ValueError:
     return ValueError(
-        f"the network {name} needs {needs}; this problem sees {problem.seen_shape} and answers {problem.output_shape}: "
-        f"leave the network out, which takes {problem.default_network}"
+        f"the network {name} needs {needs}, but here inputs have shape {problem.seen_shape} and outputs "
+        f"{problem.output_shape}: leave the network out to use {problem.default_network}"
     )

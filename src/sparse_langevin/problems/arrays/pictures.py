@@ -1,4 +1,4 @@
-"""Pictures of one example: maps for fields, curves with a band, points with bars for vectors.
+"""Pictures of one example: maps of fields, curves with a band, points with bars for vectors.
 
 Of a field in three directions the middle slice is shown, and of many channels the first ones.
 """
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from sparse_langevin.problems.arrays.problem import ArraysProblem
 
-MOST = 4  # channels in a picture
-SHOWN = 60  # entries of a vector that have room for their names
-MANY = 20  # entries of a vector that have room for their values
+MOST = 4  # most channels in a picture
+SHOWN = 60  # most entries of a vector with room for their names
+MANY = 20  # most entries of a vector with room for their values
 TRUE, PREDICTED = "#222222", "#1f77b4"
 
 
 def example_figure(
     problem: "ArraysProblem", inputs: Array, true: Array | None, predicted: Array, std: Array | None
 ) -> "Figure":
-    """Input, truth and error if known, prediction, and standard deviation if there is one."""
+    """Draw the input, the prediction, truth and error if known, and the standard deviation if there is one."""
     from matplotlib.figure import Figure  # slow to import, and no global state of pyplot is touched
 
     output = problem.output
@@ -52,7 +52,7 @@ def example_figure(
 
 
 def _draw_input(axis: Any, variable: Variable, given: Array) -> None:
-    """The first channel of a field, all curves, or the entries of a vector."""
+    """Draw the first channel of a field, the first curves, or the entries of a vector."""
     if len(variable.grid) > 1:
         more = f", 1 of {variable.components} channels" * (variable.components > 1)
         _draw_map(axis, given[0], variable.label(0, "input") + more)
@@ -72,7 +72,7 @@ def _draw_input(axis: Any, variable: Variable, given: Array) -> None:
 
 
 def _draw_maps(axes: Any, variable: Variable, row: int, known: dict[str, Array]) -> None:
-    """Simulator and surrogate on one scale, their difference around zero, the deviation from zero on."""
+    """Draw simulator and surrogate on one scale, their difference centred at zero, the deviation starting at zero."""
     label = variable.label(row, "output")
     shown = [known[name] for name in ("simulator", "surrogate") if name in known]
     limits = {"vmin": min(float(v.min()) for v in shown), "vmax": max(float(v.max()) for v in shown)}
@@ -113,10 +113,10 @@ def _draw_curves(axis: Any, label: str, known: dict[str, Array]) -> None:
 
 
 def _draw_entries(axis: Any, variable: Variable, known: dict[str, Array], rms: Array) -> None:
-    """Entries side by side; where they differ much in size, each by its root mean square in the training part."""
+    """Draw the entries side by side; if their sizes differ much, each is divided by its training root mean square."""
     if rms.max() > 10 * rms.min():
         known = {name: values / np.where(rms > 0, rms, 1.0) for name, values in known.items()}
-        axis.set_ylabel("by the training root mean square")
+        axis.set_ylabel("divided by the training root mean square")
     predicted, std = known["surrogate"], known.get("standard deviation")
     places = np.arange(len(predicted))
     bars = None if std is None else 2 * std
@@ -140,6 +140,6 @@ def _name_entries(axis: Any, variable: Variable, default: str) -> None:
 
 
 def _flat(values: Array) -> bool:
-    """Whether a map is so long that true proportions would leave a line."""
+    """Whether a map is so long that it would be a mere line in true proportions."""
     ny, nx = values.shape
     return bool(max(nx, ny) > 4 * min(nx, ny))

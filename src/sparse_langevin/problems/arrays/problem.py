@@ -1,14 +1,15 @@
-r"""Anybody's simulator as a problem: what it takes and gives, how wrong an answer is, and how it looks.
+r"""Any simulator as a problem for surrogates: its inputs and outputs, errors, and pictures.
 
 With s_c the root mean square of component c (a channel, or an entry of a vector) of the training outputs, d_c its
-deviation from the training mean and P the number of points of a component, the errors of an answer y to t are
+deviation from the training mean and P the number of points of a component, the errors of a prediction y of t are
 
     relative_l2 = sqrt(sum_c |y_c - t_c|^2 / s_c^2) / sqrt(sum_c |t_c|^2 / s_c^2),
     rmse        = sqrt(mean_c |y_c - t_c|^2 / (P d_c^2)).
 
-For a field with one channel the first is |y - t| / |t|; otherwise units do not matter. Outputs t smaller than 1 % of
-the training outputs' root mean square are measured by that instead of by their own size. The mean over examples of
-rmse squared is 1 - R2, the share of the training outputs' variance that is not explained; the training mean has 1.
+For a field with one channel the first is |y - t| / |t|; with more components their units do not matter. If t is smaller
+than 1 % of the training outputs' root mean square, the error is relative to that root mean square. The mean over
+examples of rmse squared is 1 - R2, the share of the training outputs' variance that is not explained; it is 1 for the
+training mean.
 """
 
 import math
@@ -21,7 +22,7 @@ import numpy as np
 from sparse_langevin.problems.arrays.layouts import Variable, seen_shape
 from sparse_langevin.problems.arrays.pictures import example_figure
 from sparse_langevin.problems.arrays.sources import Source
-from sparse_langevin.problems.arrays.vtk import write_vti
+from sparse_langevin.problems.vtk import write_fields
 from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Errors, Measure, Split
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
     from sparse_langevin.problems.arrays.codec import ArraysCodec
 
-FEW = 32  # points: a field with fewer is treated as a vector
-SMALL = 0.01  # of the training outputs' root mean square
+FEW = 32  # a field with fewer points is treated as a vector
+SMALL = 0.01  # size of a small output, relative to the training outputs' root mean square
 RELATIVE = Measure(
     "relative_l2",
     "relative L2 error %",
-    "the error of an answer by the size of the true one, each component in units of its root mean square in the "
-    "training part (a true answer below 1 % of that counts as 1 in these units)",
+    "the error of a prediction divided by the size of the true output, each component in units of its root mean square "
+    "in the training part (a true output below 1 % of that counts as 1 in these units)",
     100.0,
 )
 RMSE = Measure(
@@ -53,15 +54,15 @@ class ArraysProblem:
     Parameters
     ----------
     input, output
-        What they are.
+        Shape and meaning of the inputs and outputs.
     low
-        Whether the outputs of a cheaper simulator stand behind the inputs.
+        Whether the outputs of a cheaper simulator follow the inputs.
     logs
-        Components of the inputs whose logarithm is taken; none unless given.
+        For each component of the inputs, whether its logarithm is taken; for none unless given.
     rms, std
-        Of the components of the training outputs, see above; 1 unless given.
+        Root mean square and deviation of each component of the training outputs; 1 unless given.
     title
-        For people.
+        Title in reports and messages.
     """
 
     def __init__(
@@ -83,17 +84,18 @@ class ArraysProblem:
         self.output_shape = output.shape
         self.seen_shape = seen_shape(input, output, low)
         self.measures = (RELATIVE, RMSE)
+        self.baselines_version = 1
 
     @property
     def networks(self) -> "Mapping[str, Callable[..., nn.Module]]":
-        """See `networks`."""
+        """The networks in `networks`, by name."""
         from sparse_langevin.problems.arrays.networks import NETWORKS
 
         return NETWORKS
 
     @property
     def default_network(self) -> str:
-        """The network for the shapes of what is seen and answered; a curve needs no convolutions."""
+        """The network for these shapes of inputs and outputs; curves from vectors need no convolutions."""
         seen, answered = self.seen_shape[1:], self.output.grid
         if not (seen or answered) or any(grid and math.prod(grid) < FEW for grid in (seen, answered)):
             return "mlp"
@@ -104,15 +106,15 @@ class ArraysProblem:
         return "unet" if len(seen) == len(answered) else "encoder-decoder"
 
     def build(self, network: "Callable[..., nn.Module]", options: Mapping[str, Any]) -> "nn.Module":
-        """Networks are called with the problem, which has ``seen_shape`` and ``output_shape``."""
+        """Call a network's class with the problem, which has ``seen_shape`` and ``output_shape``, and its options."""
         return network(self, **options)
 
     def identity(self) -> dict[str, Any]:
-        """What the inputs and outputs are; not the scales of one data set."""
+        """Shape and meaning of inputs and outputs, without the scales of one data set."""
         return {"problem": self.name, "input": self.input.as_json(), "output": self.output.as_json(), "low": self.low}
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` needs."""
+        """Everything that `from_json` needs."""
         described = {"input": self.input.as_json(), "output": self.output.as_json(), "low": self.low}
         scales = {"logs": list(self.logs), "rms": list(self.rms), "std": list(self.std)}
         return {"problem": self.name, "title": self.title} | described | scales
@@ -125,15 +127,15 @@ class ArraysProblem:
         return cls(x, y, low=body["low"], logs=logs, rms=rms, std=std, title=body["title"])
 
     def codec(self) -> "ArraysCodec":
-        """A codec, to be fitted or filled from a file."""
+        """A new codec, to be fitted or loaded from a file."""
         from sparse_langevin.problems.arrays.codec import ArraysCodec
 
         return ArraysCodec(self)
 
     def check(self, inputs: Array) -> None:
-        """Raise if these cannot be inputs: another shape, not finite, or not positive where logarithms are taken."""
+        """Raise if inputs have another shape, are not finite, or not positive where logarithms are taken."""
         if inputs.shape[1:] != self.input_shape:
-            hint = f", {self.input.size} inputs with {self.output.size} low-fidelity outputs behind them"
+            hint = f", {self.input.size} inputs followed by {self.output.size} low-fidelity outputs"
             raise ValueError(
                 f"inputs must have shape (n, {', '.join(map(str, self.input_shape))}){hint * self.low}, got "
                 f"{inputs.shape}"
@@ -147,22 +149,22 @@ class ArraysProblem:
             example, place = (int(i) for i in np.argwhere(bad)[0])
             index = tuple(int(i) for i in np.unravel_index(place, self.input_shape))
             value = flat[example, place]
-            wanted = "positive, as in all of the data: its logarithm is taken" if np.isfinite(value) else "finite"
-            raise ValueError(f"example {example}: the input at index {index} is {value:g}, it must be {wanted}")
+            wanted = "positive, because its logarithm is taken" if np.isfinite(value) else "finite"
+            raise ValueError(f"example {example}: the input at index {index} is {value:g}, but must be {wanted}")
 
     def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
-        """Errors of predicted outputs."""
+        """Errors of predicted outputs, by measure."""
         y, t = self.output.parts(predicted), self.output.parts(true)
         rms, std = np.array(self.rms), np.array(self.std)
         rms = np.where(rms > 0, rms, rms.max() or 1.0)
-        std = np.where(std > 1e-12 * rms, std, rms)  # what does not vary has no deviation: by its size
+        std = np.where(std > 1e-12 * rms, std, rms)  # a constant component is measured by its size
         apart, size = np.square(y - t).sum(2), np.sqrt((np.square(t).sum(2) / rms**2).sum(1))
         usual = np.sqrt(self.output.size)
         relative = np.sqrt((apart / rms**2).sum(1)) / np.where(size > SMALL * usual, size, usual)
         return {"relative_l2": relative, "rmse": np.sqrt((apart / (self.output.points * std**2)).mean(1))}
 
     def r2(self, predicted: Array, true: Array) -> dict[str, float]:
-        """The share of its variance over examples that is explained, for each component of the outputs.
+        """Share of the variance over examples that is explained, for each component of the outputs.
 
         The variance is around the mean of ``true``, point by point; a component that does not vary is left out.
         """
@@ -173,23 +175,23 @@ class ArraysProblem:
         return {names[i]: float(1 - apart[i] / spread[i]) for i in np.flatnonzero(varies)}
 
     def baselines(self, data: DataSet, split: Split) -> list[Baseline]:
-        """Training mean, ridge regression, and the low fidelity if there is one."""
+        """The training mean, two ridge regressions, and the low fidelity if there is one."""
         from sparse_langevin.problems.arrays.baselines import rivals
 
         return rivals(self, data, split)
 
     def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
-        """Maps, curves or points of one example, by the layout of the outputs."""
+        """Draw maps, curves or points of one example, depending on the layout of the outputs."""
         return example_figure(self, inputs, true, predicted, std)
 
     def note(self, data: DataSet) -> str:
-        """How many examples there are, and of what."""
+        """Numbers of examples, and shapes of inputs and outputs."""
         trained, tested = (len(data.inputs(part)) for part in ("train", "test"))
-        low = " A cheaper simulator's outputs are seen by the network, which learns the difference." * self.low
+        low = " The network sees the outputs of a cheaper simulator, and learns the difference." * self.low
         return f"{trained} examples to train and {tested} to test; inputs: {self.input}; outputs: {self.output}.{low}"
 
     def read_inputs(self, path: Path) -> Array:
-        """Inputs to predict from, out of .npy, .npz or HDF5; with a low fidelity, both are in one file."""
+        """Read inputs to predict for from .npy, .npz or HDF5; a low fidelity is read from the same file."""
         found = self._examples(Source.of(path, "inputs").read(), self.input, path)
         if self.low and found.shape[1:] != self.input_shape:
             low = self._examples(Source.of(path, "low").read(), self.output, path)
@@ -200,13 +202,15 @@ class ArraysProblem:
         return found
 
     def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
-        """Nothing follows from the outputs of an unknown simulator."""
+        """No further arrays, as nothing is known about the simulator."""
         return {}
 
     def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
         """Write fields over a rectangle or a box as VTK image data, with the inputs if they have the same grid."""
         if len(self.output.grid) < 2:
-            raise ValueError(f"VTK image data need fields in two or three directions, the outputs are {self.output}")
+            raise ValueError(
+                f"VTK image data need fields in two or three directions, but the outputs are {self.output}"
+            )
         given = {name: (self.output, values) for name, values in outputs.items()}
         if self.input.grid == self.output.grid:
             given |= {"input": (self.input, np.ravel(inputs)[: self.input.size])}
@@ -215,10 +219,10 @@ class ArraysProblem:
             for name, (variable, values) in given.items()
             for i, channel in enumerate(variable.channels(values))
         }
-        write_vti(path, self.output.grid, fields, overwrite=overwrite)
+        write_fields(path, self.output.grid, fields, overwrite=overwrite)
 
     def _examples(self, array: Array, variable: Variable, path: Path) -> Array:
-        """An array with the examples in front; a single example may come without."""
+        """An array with the examples in front, also if it is a single example."""
         if array.shape == variable.shape and array.shape[1:] != variable.shape:
             return array[None]
         if variable.shape == (1,) and array.ndim == 1:
@@ -230,6 +234,4 @@ class ArraysProblem:
         return array
 
 
-def from_json(body: Mapping[str, Any]) -> ArraysProblem:
-    """The problem that ``ArraysProblem.as_json`` described."""
-    return ArraysProblem.from_json(body)
+from_json = ArraysProblem.from_json

@@ -1,7 +1,7 @@
-"""Arrays that users bring: in memory, in .npy, .npz and HDF5 files, or in a folder of such files, read in pieces.
+"""Arrays of users, in memory, in .npy, .npz and HDF5 files, or in a folder of such files; read piece by piece.
 
-``FILE:name`` names one variable of an .npz or HDF5 file. Files of a folder are taken in the order of their names, one
-after the other along the samples. Nothing is unpickled.
+``FILE:name`` is one variable of an .npz or HDF5 file. The files of a folder are joined along the samples, in the order
+of their names. Nothing is unpickled.
 """
 
 import hashlib
@@ -18,29 +18,23 @@ from numpy.typing import NDArray
 from sparse_langevin.storage.files import canonical, sha256, sha256_of_file
 
 SUFFIXES = (".npy", ".npz", ".h5", ".hdf5")
-USUAL = {"inputs": ("inputs", "x"), "outputs": ("outputs", "y"), "low": ("low",)}  # names of variables
-PIECE = 1 << 24  # bytes that are read and looked at together
+USUAL = {"inputs": ("inputs", "x"), "outputs": ("outputs", "y"), "low": ("low",)}  # default names of variables
+PIECE = 1 << 24  # bytes that are read and checked at a time
 Given = str | Path | NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Source:
-    """An array (samples, ...) that may lie in several files.
-
-    Parameters
-    ----------
-    label
-        What it is: a key of `USUAL`.
-    parts
-        Files with the variable that was asked for, or arrays.
-    """
+    """An array (samples, ...) that may be spread over several files."""
 
     label: str
+    """What the array is: a key of `USUAL`."""
     parts: tuple[tuple[Path, str] | NDArray[Any], ...]
+    """Arrays, or files with the name of a variable, which is empty if none was given."""
 
     @classmethod
     def of(cls, given: Given, label: str) -> "Source":
-        """What a user has named."""
+        """The source that a user has given."""
         if isinstance(given, np.ndarray):
             return cls(label, (given,))
         path, variable = _split(str(given))
@@ -52,7 +46,7 @@ class Source:
         return cls(label, tuple((file, variable) for file in files))
 
     def describe(self) -> dict[str, Any]:
-        """Names and SHA-256, which tell whether it is the same source."""
+        """Name and SHA-256 of the source, which identify it."""
         found = []
         for part in self.parts:
             if isinstance(part, np.ndarray):
@@ -67,23 +61,27 @@ class Source:
         return {"name": f"{len(found)} files", "sha256": sha256(canonical(found))}
 
     def shape(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape with all samples, and a type that holds the numbers: single precision stays what it is."""
+        """Shape with all samples, and the type to store: single precision stays single, all else becomes double."""
         shapes, types = [], []
         for index, part in enumerate(self.parts):
             for array in self._open(index):
                 if array.dtype.kind not in "fiu":
-                    hint = ": make channels of the real and imaginary parts" if array.dtype.kind == "c" else ""
+                    hint = ": turn the real and imaginary parts into channels" if array.dtype.kind == "c" else ""
                     raise ValueError(f"{self._where(part)} must hold real numbers, got {array.dtype}{hint}")
                 if array.ndim < 1:
-                    raise ValueError(f"{self._where(part)} is a single number: an array has its samples in front")
+                    raise ValueError(
+                        f"{self._where(part)} is a single number: the samples must be the first dimension of an array"
+                    )
                 shapes.append(tuple(array.shape))
                 types.append(np.dtype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64))
             if shapes[-1][1:] != shapes[0][1:]:
-                raise ValueError(f"{self._where(part)} has shape {shapes[-1]}, the files before it {shapes[0]}")
+                raise ValueError(
+                    f"{self._where(part)} has shape {shapes[-1]}, but the files before it have {shapes[0]}"
+                )
         return (sum(shape[0] for shape in shapes), *shapes[0][1:]), max(types)
 
     def pieces(self, samples: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """The first samples, some at a time; raise with the place of the first number that is not finite."""
+        """The first samples, some at a time; an error names the first number that is not finite."""
         done = 0
         for index in range(len(self.parts)):
             for array in self._open(index):
@@ -97,7 +95,7 @@ class Source:
                 done += min(len(array), samples - done)
 
     def read(self) -> NDArray[np.float64]:
-        """All of it."""
+        """Read the whole array."""
         (samples, *shape), _ = self.shape()
         pieces = list(self.pieces(samples, np.dtype(np.float64)))
         return np.concatenate(pieces) if pieces else np.empty((0, *shape))
@@ -109,11 +107,11 @@ class Source:
         value = piece[(sample, *place)]
         where = f" at index {tuple(place)}" if place else ""
         raise ValueError(
-            f"{self.label}, sample {first + sample}: the number{where} is {value}; repair or leave out such samples"
+            f"{self.label}, sample {first + sample}: the number{where} is {value}; repair such samples or omit them"
         )
 
     def _open(self, index: int) -> Iterator[Any]:
-        """One part as something that can be sliced, closed after use; errors name the file."""
+        """One part as something that can be sliced; it is closed after use, and errors name the file."""
         part = self.parts[index]
         if isinstance(part, np.ndarray):
             yield part
@@ -131,7 +129,7 @@ class Source:
                     file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
                     yield file[self._choose(path, variable, found)]
             else:
-                raise ValueError(f"it should end in {', '.join(SUFFIXES)}")
+                raise ValueError(f"its name must end in {', '.join(SUFFIXES)}")
         except _OfTheUser:
             raise
         except (OSError, ValueError, EOFError, BadZipFile) as error:
@@ -141,14 +139,14 @@ class Source:
         if variable:
             if variable in there:
                 return variable
-            raise _OfTheUser(f"{self.label}: {path} has no variable {variable!r}, but {', '.join(there) or 'none'}")
+            raise _OfTheUser(f"{self.label}: {path} has no variable {variable!r}; it has {', '.join(there) or 'none'}")
         usual = [name for name in USUAL[self.label] if name in there]
         others = {name for names in USUAL.values() for name in names}
         if usual or (len(there) == 1 and there[0] not in others):
             return (usual or there)[0]
         raise _OfTheUser(
             f"{self.label}: {path} has the variables {', '.join(there) or '(none)'}, and none is called "
-            f"{' or '.join(USUAL[self.label])}: say which one, {path}:NAME"
+            f"{' or '.join(USUAL[self.label])}: name one as {path}:NAME"
         )
 
     def _where(self, part: tuple[Path, str] | NDArray[Any]) -> str:
@@ -156,11 +154,11 @@ class Source:
 
 
 class _OfTheUser(ValueError):
-    """An error that is complete as it is."""
+    """An error whose message needs no addition."""
 
 
 def _split(text: str) -> tuple[Path, str]:
-    """File and variable; a colon that belongs to the file's name, as in C:/, stays there."""
+    """File and variable; a colon that belongs to the name of the file, as in C:/, is kept."""
     path, colon, variable = text.rpartition(":")
     if not colon or Path(text).exists() or not Path(path).exists():
         return Path(text), ""

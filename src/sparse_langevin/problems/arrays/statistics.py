@@ -1,4 +1,4 @@
-"""Scales of a data set's training part, component by component, in pieces that fit into memory."""
+"""Scales of the components of a data set, computed in pieces that fit into memory."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,11 +16,12 @@ Mask = NDArray[np.bool_]
 def statistics_of(
     inputs: Variable, outputs: Variable, x: NDArray[Any], y: NDArray[Any], train: Mask
 ) -> dict[str, list[float]]:
-    """What `ArraysProblem` needs to know of its data.
+    """Numbers that an `ArraysProblem` needs to know of its training data.
 
     ``rms`` is the root mean square of each component of the outputs. ``std`` is its deviation from the mean, which is
-    taken point by point. ``logs`` says whose logarithm is taken: of components of the inputs that are positive in all
-    samples and skewed, where the logarithm is far more symmetric and a few large values would hide the others.
+    taken point by point. ``logs`` says for each component of the inputs whether its logarithm is taken: if it is
+    positive in all samples and skewed, so that a few large values would hide the others, and its logarithm is far more
+    symmetric.
     """
     count = int(train.sum())
     square, mean = 0.0, np.zeros((outputs.components, outputs.points))
@@ -39,7 +40,7 @@ def statistics_of(
 
 
 def _pieces(array: NDArray[Any], variable: Variable, chosen: Mask) -> Iterator[Array]:
-    """Chosen examples as (some, components, points) in double precision."""
+    """Chosen examples, some at a time, as (n, components, points) in double precision."""
     step = max(1, PIECE // (8 * variable.size))
     for start in range(0, len(array), step):
         rows = array[start : start + step][chosen[start : start + step]]

@@ -53,7 +53,7 @@ __all__ = [
 
 
 def open_data(folder: Path) -> DarcyData:
-    """The data set in a folder."""
+    """Open the data set in a folder."""
     return DarcyData(folder)
 
 

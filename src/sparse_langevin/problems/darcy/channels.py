@@ -1,6 +1,6 @@
-r"""Channelised media: crops of an image, and a generator of sinuous channels that needs none.
+r"""Channelised media: crops of an image, and a generator of sinuous channels that needs no image.
 
-Both give integer facies (0 the background) and map each facies to a permeability.
+Both give integer facies (0 is the background) and map each facies to a permeability.
 """
 
 import math
@@ -16,10 +16,8 @@ from PIL import Image, UnidentifiedImageError
 from sparse_langevin.problems.darcy.grid import Array, Grid
 
 Facies = NDArray[np.int64]
-
-
-STEEPEST = 1000  # times a channel's wavelength that its bends may reach
-MOST = 10_000  # channels in a field; more are needed only if they are too narrow for the grid
+STEEPEST = 1000  # wavelengths that a channel's bends may reach
+MOST = 10_000  # channels in a field; a field needs more only if they are too narrow for the grid
 
 
 @dataclass(frozen=True)
@@ -32,17 +30,17 @@ class Channels:
     Parameters
     ----------
     grid
-        Where the field lives.
+        Grid of the field.
     permeability
-        Of the background and of the channels.
+        Permeability of the background and of the channels.
     width
         Width of a channel, on average.
     amplitude
-        How far a channel's bends reach from its middle, on average.
+        Amplitude of a channel's bends, on average.
     wavelength
-        Length of a bend and the next one, on average.
+        Wavelength of a channel's bends, on average.
     density
-        Share of the area that is channel: channels are added until it is reached.
+        Share of the area inside channels: channels are added until it is reached.
     orientation
         Angle of the channels to the x-axis, in degrees.
     variation
@@ -123,17 +121,17 @@ class ImageCrops:
     facies
         Integers 0, 1, ... of shape (rows, columns); see `read_facies`. The first row becomes the lowest y.
     grid
-        Where the field lives; a crop has one pixel per cell.
+        Grid of the field; a crop has one pixel per cell.
     permeability
         One value per facies.
     split
         ``"random"`` or ``"blocked"``.
     test_share
-        Share of the tiles of a blocked split that are the test set's.
+        Share of the tiles of a blocked split that belong to the test set.
     blocks
         Tiles per side of a blocked split.
     seed
-        Seed of the choice of tiles.
+        Seed of the choice of test tiles.
     """
 
     facies: Facies
@@ -158,8 +156,8 @@ class ImageCrops:
                 else f"the image ({columns} by {rows})"
             )
             raise ValueError(f"{part} is smaller than a crop of {self.grid.nx} by {self.grid.ny} pixels")
-        if not 0 < self.test_share < 1:
-            raise ValueError(f"test_share must lie between 0 and 1, got {self.test_share!r}")
+        if tiles > 1 and not 0 < self.test_share < 1:
+            raise ValueError(f"test_share of a blocked split must lie between 0 and 1, got {self.test_share!r}")
         count = min(tiles**2 - 1, max(1, round(self.test_share * tiles**2))) if tiles > 1 else 0
         chosen = np.zeros(tiles**2, dtype=bool)
         chosen[np.random.default_rng(self.seed).permutation(tiles**2)[:count]] = True
@@ -202,7 +200,7 @@ def read_facies(path: str | Path) -> Facies:
     values, facies = np.unique(pixels, return_inverse=True)
     if len(values) > 16:
         raise ValueError(
-            f"{path} has {len(values)} distinct values, so it is no image of facies: reduce it to a few values first"
+            f"{path} has {len(values)} distinct values, so it is not an image of facies: reduce it to a few first"
         )
     return np.asarray(facies, dtype=np.int64).reshape(pixels.shape)
 

@@ -12,12 +12,12 @@ class Normalisation(Codec):
     """Maps between physical units and numbers of order one.
 
     kappa, or its logarithm, has one mean and one deviation for all cells. A velocity has a mean for each edge and one
-    deviation for all: the squared error of normalised velocities is, up to a factor, that of the velocities.
+    deviation for all, so that the squared error of normalised velocities is, up to a factor, that of the velocities.
 
     Parameters
     ----------
     edges
-        Length of a velocity. The codec changes nothing until it is fitted, or filled from a file.
+        Length of a velocity. The codec changes nothing until it is fitted or loaded from a file.
     """
 
     kappa_mean: Tensor
@@ -37,16 +37,16 @@ class Normalisation(Codec):
 
     @classmethod
     def of(cls, kappa: Tensor, velocity: Tensor) -> "Normalisation":
-        """One that is fitted to these fields (samples, ny, nx) and velocities (samples, edges)."""
+        """A normalisation fitted to fields (samples, ny, nx) and velocities (samples, edges)."""
         made = cls(velocity.shape[-1])
         made.fit(kappa, velocity)
         return made
 
     def fit(self, inputs: Tensor, outputs: Tensor) -> None:
-        """Standardise these fields (samples, ny, nx) and velocities (samples, edges).
+        """Take means and deviations from fields (samples, ny, nx) and velocities (samples, edges).
 
-        It takes logarithms of skewed values where these are far more symmetric, as for lognormal fields, where a few
-        large ones would hide the others.
+        Skewed permeabilities, such as lognormal ones, are replaced by their logarithms if these are far more symmetric:
+        otherwise a few large values would hide the others.
         """
         skewness = abs(_skewness(inputs))
         log = skewness > 1 and abs(_skewness(inputs.log())) < 0.5 * skewness
@@ -59,7 +59,8 @@ class Normalisation(Codec):
 
     def encode(self, inputs: Tensor) -> Tensor:
         """Normalised permeability with a channel dimension, (..., 1, ny, nx)."""
-        values = torch.where(self.kappa_log > 0, inputs.log(), inputs)  # no branch: it can be traced and exported
+        # No branch, so that it can be traced and exported.
+        values = torch.where(self.kappa_log > 0, inputs.log(), inputs)
         return ((values - self.kappa_mean) / self.kappa_std).unsqueeze(-3)
 
     def encode_outputs(self, outputs: Tensor, inputs: Tensor) -> Tensor:
@@ -72,16 +73,16 @@ class Normalisation(Codec):
 
     @property
     def noise_scale(self) -> Tensor:
-        """The deviation of velocities."""
+        """Standard deviation of the velocities."""
         return self.velocity_std
 
     def remarks(self) -> dict[str, str]:
-        """What the network sees."""
+        """What the network takes as its input, for the report."""
         return {"input": "logarithm of the permeability" if self.kappa_log else "permeability"}
 
 
 def _deviation(centred: Tensor) -> Tensor:
-    """Root mean square; 1 for a constant, which then maps to zero."""
+    """Root mean square of centred values; 1 if they are all zero, so that a constant maps to zero."""
     deviation = centred.square().mean().sqrt()
     return torch.where(deviation > 0, deviation, torch.ones_like(deviation))
 

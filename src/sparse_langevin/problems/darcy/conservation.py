@@ -6,9 +6,8 @@ With M the RT0 mass matrix and G the divergence, v = u - M^-1 G^T (G M^-1 G^T)^-
 are sums of Kronecker products of matrices along x and along y, so that the eigenvectors of two small matrices solve the
 system: a few products with matrices of the size of a side, on any device.
 
-The map is linear. Applied to the difference of a velocity and one that is right, such as the mean of the training data,
-it gives the nearest one with the right divergence; if that is also the divergence of the true velocity, the L2 error
-can only fall.
+The map is linear. Applied to the difference between a velocity and the mean of the training data, it gives the nearest
+velocity with the divergence of that mean; if the true velocity has this divergence, too, the L2 error can only fall.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from torch.nn import functional
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.solver import SIDES
 
-CLOSED = ("bottom", "top")  # of the paper's flow problem
+CLOSED = ("bottom", "top")  # sides of the paper's flow problem
 
 
 class DivergenceFree(nn.Module):
@@ -32,9 +31,9 @@ class DivergenceFree(nn.Module):
     grid
         The grid of the velocities.
     closed
-        Sides without flow: among ``"left"``, ``"right"``, ``"bottom"``, ``"top"``.
+        Sides without flow, among ``"left"``, ``"right"``, ``"bottom"`` and ``"top"``.
     dtype
-        Torch's default unless given; `to` would only widen numbers that were rounded to that.
+        Precision of the matrices, torch's default unless given. A later call of `to` cannot undo their rounding.
 
     Examples
     --------
@@ -54,11 +53,11 @@ class DivergenceFree(nn.Module):
         self.open_x, self.divergence_x, self.over_mass_x, self.flow_x, self.vectors_x = map(self._fixed, along_x[:-1])
         self.open_y, self.divergence_y, self.over_mass_y, self.flow_y, self.vectors_y = map(self._fixed, along_y[:-1])
         values = along_y[-1][:, None] + along_x[-1]
-        values[values <= 1e-10 * values.max()] = np.inf  # the constant, where all sides are closed
+        values[values <= 1e-10 * values.max()] = np.inf  # the constant pressure, if all sides are closed
         self.inverse = self._fixed(1 / values)
 
     def _fixed(self, matrix: Array) -> nn.Buffer:
-        """Moves with the module, and is not saved: the grid determines it."""
+        """A buffer that moves with the module and is not saved, as the grid determines it."""
         return nn.Buffer(torch.from_numpy(matrix).to(self._dtype), persistent=False)
 
     def forward(self, velocity: Tensor) -> Tensor:
@@ -74,11 +73,11 @@ class DivergenceFree(nn.Module):
 def first_order(
     grid: Grid, kappa: Tensor, usual_kappa: Tensor, usual_velocity: Tensor, closed: Sequence[str] = CLOSED
 ) -> Tensor:
-    """Velocity (samples, edges) of fields (samples, ny, nx) that differ little from a constant, with a usual velocity.
+    """Velocity (samples, edges) of fields (samples, ny, nx), linearised around a usual permeability and velocity.
 
-    The mixed finite element solution to first order in the difference: the permeability times the usual gradient, made
-    to conserve mass again. It needs no training but the usual velocity, such as a mean. ``closed`` are the sides whose
-    flow is prescribed.
+    This is the mixed finite element solution to first order in the difference from a constant permeability: the
+    permeability times the usual gradient, made to conserve mass again. It needs no training; the mean of a data set
+    serves as the usual velocity. ``closed`` are the sides whose flow is given.
     """
     project = DivergenceFree(grid, closed, dtype=kappa.dtype).to(kappa.device)
     excess = (kappa / usual_kappa - 1) * (grid.hx * grid.hy)
@@ -90,14 +89,14 @@ def first_order(
 
 
 def _weighted(cells: Tensor, edges: Tensor) -> Tensor:
-    """The mass matrix along the last dimension, each cell with a weight of its own, times edges."""
+    """The mass matrix along the last dimension, with a weight for each cell, times values on the edges."""
     low, high = edges[..., :-1], edges[..., 1:]
     lower, upper = cells * (2 * low + high) / 6, cells * (low + 2 * high) / 6
     return functional.pad(lower, (0, 1)) + functional.pad(upper, (1, 0))
 
 
 def beside_edges(kappa: Tensor) -> Tensor:
-    """Mean of the one or two cells at each edge: (batch, 1, ny, nx) to (batch, edges)."""
+    """Mean over the one or two cells at each edge: (batch, 1, ny, nx) to (batch, edges)."""
     x = functional.pad(kappa, (1, 1, 0, 0), mode="replicate")
     y = functional.pad(kappa, (0, 0, 1, 1), mode="replicate")
     x, y = x[..., :-1] + x[..., 1:], y[..., :-1, :] + y[..., 1:, :]
@@ -105,15 +104,15 @@ def beside_edges(kappa: Tensor) -> Tensor:
 
 
 def _axis(cells: int, step: float, across: float, low: bool, high: bool) -> tuple[Array, ...]:
-    """Matrices of one direction, whose ends may be closed.
+    """Matrices of one direction, whose two ends may be closed.
 
-    Which edges are open, the divergence G, the inverse of the mass matrix M, the flow M^-1 G^T that a pressure drives,
-    and the eigenvectors and eigenvalues of G M^-1 G^T.
+    These are a mask of the open edges, the divergence G, the inverse of the mass matrix M, the flow M^-1 G^T that a
+    pressure drives, and the eigenvectors and eigenvalues of G M^-1 G^T.
     """
     edges = np.ones(cells + 1)
     edges[0], edges[-1] = not low, not high
     divergence = (np.eye(cells, cells + 1, 1) - np.eye(cells, cells + 1)) / step * edges
-    shared = np.abs(np.diff(np.eye(cells + 1), axis=0))  # which two edges a cell has
+    shared = np.abs(np.diff(np.eye(cells + 1), axis=0))  # (cells, edges): 1 at the two edges of a cell
     mass = step * across / 6 * (shared.T @ shared + np.diag(shared.sum(0)))
     free = np.ix_(edges > 0, edges > 0)
     over_mass = np.zeros_like(mass)

@@ -1,12 +1,12 @@
-r"""Data sets of (kappa, velocity, pressure) by the thousand.
+r"""Data sets with thousands of samples (kappa, velocity, pressure).
 
 A data set is a folder:
 
-    artefact.json        the recipe and, when all is made, the SHA-256 of every shard; see `storage.artefact`
+    artefact.json        the recipe and, once all shards are made, their SHA-256; see `storage.artefact`
     shard-00000.h5 ...   samples in order, ``shard_size`` to a file, each written whole
 
-Sample i is a pure function of (recipe, i): any worker may make it, in any order. Stopped or killed at any moment, the
-same call makes what is missing, and the finished folder has the same bytes whatever the number of workers.
+Sample i is a pure function of (recipe, i): any worker may make it, in any order. After a stop
+at any moment the same call makes what is missing, and the finished folder has the same bytes for any number of workers.
 """
 
 import errno
@@ -18,7 +18,7 @@ from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import h5py
 import numpy as np
@@ -50,18 +50,18 @@ def generate(
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> "DarcyData":
-    """Make a data set, or finish one that was begun.
+    """Make a data set, or finish one that was started.
 
     Parameters
     ----------
     recipe
-        What to make.
+        What the data set is.
     folder
-        Where. A folder with another recipe, or with other files, is an error: nothing is overwritten.
+        Folder of the data set. One with another recipe or with other files is an error: nothing is overwritten.
     workers
-        Processes; by default one per core. 0 works in this process.
+        Number of processes, one per core by default; 0 works in this process.
     executor
-        Any ``concurrent.futures`` executor instead, such as a cluster's.
+        A ``concurrent.futures`` executor to use instead, such as a cluster's.
     progress
         Called with (samples done, samples in all).
     """
@@ -76,11 +76,11 @@ def generate(
         try:
             _require_space(folder, recipe)
             _make_missing(recipe, folder, workers, executor, progress or (lambda done, total: None))
-        except (ValueError, OSError):  # no such fields, or no space: the folder is free for others
+        except (ValueError, OSError):  # there are no such fields, or there is no space: free the folder again
             if artefact.files is None and not any(folder.glob("shard-*.h5")):
                 artefact.abandon()
             raise
-        sweep(folder)  # after workers that died
+        sweep(folder)  # files of workers that died
         if artefact.files is None:
             artefact.seal(map(_shard_name, range(recipe.shards)))
     return DarcyData(folder, verify=artefact.files is not None)
@@ -92,9 +92,9 @@ class DarcyData:
     Parameters
     ----------
     folder
-        As made by `generate`.
+        A folder made by `generate`.
     verify
-        Compare every shard with its SHA-256 first.
+        Whether to compare every shard with its SHA-256 first.
     """
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
@@ -116,29 +116,29 @@ class DarcyData:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the data by their recipe and the bytes of their files."""
+        """SHA-256 of the recipe and of the files' contents, which identifies the data."""
         return sha256(canonical({"recipe": self.recipe, "shards": self.artefact.files}))
 
     def inputs(self, split: Split) -> Array:
-        """Permeability of one part."""
+        """Permeabilities of one part."""
         return self.array("kappa", split)
 
     def outputs(self, split: Split) -> Array:
-        """Velocity of one part."""
+        """Velocities of one part."""
         return self.array("velocity", split)
 
     def summary(self) -> dict[str, str]:
-        """What the data set holds, for ``info``."""
+        """Names and values for ``info``."""
         from sparse_langevin.problems.darcy.summary import summary
 
         return summary(self)
 
     def verify(self) -> None:
-        """Raise if a shard is missing or was changed; whatever is read is verified, too."""
+        """Raise if a shard is missing or was changed; reading a shard checks it, too."""
         self.artefact.verify()
 
-    def array(self, name: str, split: Literal["train", "test"] | None = None) -> Array:
-        """One of the arrays kappa, velocity, pressure, mass_residual, redraws and test, over all or one part."""
+    def array(self, name: str, split: Split | None = None) -> Array:
+        """One of the arrays kappa, velocity, pressure, mass_residual, redraws and test, of one part or of both."""
         if name not in ARRAYS:
             raise ValueError(f"a data set holds {', '.join(ARRAYS)}; got {name!r}")
         if split not in ("train", "test", None):
@@ -166,14 +166,14 @@ class DarcyData:
         require_new(Path(path), overwrite=overwrite)
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {name: self.array(name) for name in ARRAYS}
-        if np.isnan(arrays["pressure"]).all():  # nobody brought it
+        if np.isnan(arrays["pressure"]).all():  # imported without it
             del arrays["pressure"]
         np.savez_compressed(buffer, **arrays)
         write_new(Path(path), buffer.getvalue(), overwrite=overwrite)
 
 
 def make_samples(recipe: Recipe, indices: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Samples, each a pure function of the recipe and its index."""
+    """Make samples, each a pure function of the recipe and its index."""
     fields, solver = recipe.fields(), recipe.flow.solver(recipe.grid)
     for index in indices:
         test = index >= recipe.first_test
@@ -201,7 +201,7 @@ def _make_shard(recipe: Recipe, shard: int, folder: str) -> int:
     """Make one shard and write it whole; return its number of samples."""
     start = shard * recipe.shard_size
     stop = min(start + recipe.shard_size, recipe.samples)
-    with threadpool_limits(limits=1):  # the same bytes on any machine, and no fight between workers
+    with threadpool_limits(limits=1):  # the same bytes on any machine, and workers do not compete for cores
         rows = list(make_samples(recipe, range(start, stop)))
     image = h5py.File(f"shard-{shard}", "w", driver="core", backing_store=False, libver=("v110", "v110"))
     with image:
@@ -220,7 +220,7 @@ def _make_missing(
     executor: Executor | None,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Make the shards that are not there."""
+    """Make the missing shards."""
     missing = [s for s in range(recipe.shards) if not (folder / _shard_name(s)).exists()]
     done = recipe.samples - sum(min(recipe.shard_size, recipe.samples - s * recipe.shard_size) for s in missing)
     progress(done, recipe.samples)
@@ -231,7 +231,7 @@ def _make_missing(
 
 
 def _known(folder: Path, wanted: dict[str, Any]) -> Artefact | None:
-    """The data set in a folder, begun or finished, which must have the recipe that is wanted; None if there is none."""
+    """The data set in a folder, finished or not, which must have the wanted recipe; None if there is none."""
     found = _of_earlier_version(folder)
     if found is None and (folder / MANIFEST).exists():
         found = Artefact.open(folder, DATA_SET)
@@ -241,7 +241,7 @@ def _known(folder: Path, wanted: dict[str, Any]) -> Artefact | None:
 
 
 def _of_earlier_version(folder: Path) -> Artefact | None:
-    """A finished data set with a recipe.json, and digests in a manifest.json, as they were before format 2."""
+    """A finished data set of format 1, with recipe.json and manifest.json; None if there is none."""
     if not (folder / "recipe.json").exists() or (folder / MANIFEST).exists():
         return None
     path = folder / "manifest.json"
@@ -255,13 +255,13 @@ def _of_earlier_version(folder: Path) -> Artefact | None:
 
 
 def _require_space(folder: Path, recipe: Recipe) -> None:
-    """Fail before the work, not after half of it, when the disk is too small."""
+    """Raise before the work starts if the disk is too small for it."""
     there = sum(p.stat().st_size for p in folder.glob("shard-*.h5"))
     free = shutil.disk_usage(folder).free
     if recipe.bytes - there > free:
         raise OSError(
             errno.ENOSPC,
-            f"no disk space: {(recipe.bytes - there) / 1e6:.0f} MB are needed, {free / 1e6:.0f} MB are free",
+            f"not enough disk space: {(recipe.bytes - there) / 1e6:.0f} MB are needed, {free / 1e6:.0f} MB are free",
             str(folder),
         )
 

@@ -44,8 +44,5 @@ def pressure_error(predicted: Any, true: Any) -> Any:
 def mass_residual(grid: Grid, velocity: Any, source: Any = 1.0) -> Any:
     """Largest |div u - f| over the cells, one number per sample; zero for an exact discrete velocity."""
     residual = abs(grid.divergence(velocity) - source)
-    return residual.reshape(*residual.shape[:-2], -1).max(-1) if _is_numpy(residual) else residual.amax((-2, -1))
-
-
-def _is_numpy(array: Any) -> bool:
-    return hasattr(array, "__array_interface__")
+    largest = residual.amax if hasattr(residual, "amax") else residual.max  # torch's, NumPy's
+    return largest((-2, -1))

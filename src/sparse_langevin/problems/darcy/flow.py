@@ -1,4 +1,4 @@
-"""The flow problem besides its permeability: a constant source, and what holds on each side of the domain.
+"""The flow problem without its permeability: a constant source, and a condition on each side of the domain.
 
 A side has either a pressure or an outward flow, constant along it: ``"pressure 1"``, ``"flow 0"``.
 """
@@ -16,20 +16,14 @@ KINDS: dict[str, Callable[[float], Condition]] = {"pressure": Dirichlet, "flow":
 
 @dataclass(frozen=True)
 class Flow:
-    """A source and four sides; the defaults are the paper's.
+    """A source and four boundary conditions; the defaults are the paper's.
 
     Parameters
     ----------
     source
-        f in div u = f.
-    left
-        ``"pressure VALUE"`` or ``"flow VALUE"``, the outward normal velocity.
-    right
-        Likewise.
-    bottom
-        Likewise.
-    top
-        Likewise.
+        The source f in div u = f.
+    left, right, bottom, top
+        ``"pressure VALUE"``, or ``"flow VALUE"`` with the outward normal velocity.
 
     Examples
     --------
@@ -48,19 +42,18 @@ class Flow:
             raise ValueError(f"source must be a finite number, got {self.source!r}")
         for side in SIDES:
             kind, value = _parsed(side, getattr(self, side))
-            object.__setattr__(self, side, f"{kind} {value:g}")
+            short = f"{value:g}"
+            text = short if float(short) == value else repr(value)  # one spelling for each value, and no digit lost
+            object.__setattr__(self, side, f"{kind} {text}")
 
     def conditions(self) -> dict[str, Condition]:
-        """What holds on each side, for the solver."""
-        found: dict[str, Condition] = {}
-        for side in SIDES:
-            kind, value = _parsed(side, getattr(self, side))
-            found[side] = KINDS[kind](value)
-        return found
+        """Condition on each side, for the solver."""
+        parsed = {side: _parsed(side, getattr(self, side)) for side in SIDES}
+        return {side: KINDS[kind](value) for side, (kind, value) in parsed.items()}
 
     @property
     def closed(self) -> tuple[str, ...]:
-        """Sides whose flow is prescribed, and therefore the same for every permeability."""
+        """Sides whose flow is given, and therefore the same for every permeability."""
         return tuple(side for side, condition in self.conditions().items() if isinstance(condition, Neumann))
 
     def solver(self, grid: Grid) -> Solver:
@@ -68,18 +61,18 @@ class Flow:
         return Solver(grid, source=self.source, **self.conditions())
 
     def as_json(self) -> dict[str, Any]:
-        """The source, and the sides where they are not the paper's."""
+        """The source, and the conditions that differ from the paper's, as JSON."""
         usual = Flow()
         sides = {side: getattr(self, side) for side in SIDES if getattr(self, side) != getattr(usual, side)}
         return {"source": self.source} | ({"sides": sides} if sides else {})
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Flow":
-        """From `as_json`."""
+        """The flow problem that `as_json` described."""
         return cls(float(body["source"]), **body.get("sides", {}))
 
     def describe(self) -> str:
-        """In words."""
+        """The source and all sides in words."""
         return ", ".join(f"{name} {value}" for name, value in asdict(self).items())
 
 

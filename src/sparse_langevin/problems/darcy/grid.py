@@ -57,12 +57,12 @@ class Grid:
 
     @property
     def x_edges(self) -> int:
-        """Number of edges whose normal is x; they come first in a velocity."""
+        """Number of edges whose normal points along x; they come first in a velocity."""
         return self.ny * (self.nx + 1)
 
     @property
     def edges(self) -> int:
-        """Number of edges: the length of a velocity."""
+        """Number of edges, which is the length of a velocity."""
         return self.x_edges + (self.ny + 1) * self.nx
 
     def centres(self) -> tuple[Array, Array]:
@@ -80,7 +80,7 @@ class Grid:
         return np.stack([left, left + 1, bottom, bottom + self.nx], axis=1)
 
     def split(self, velocity: Any) -> tuple[Any, Any]:
-        """Velocity vectors (..., edges) as x-edges (..., ny, nx + 1) and y-edges (..., ny + 1, nx), without copying.
+        """Split velocities (..., edges) into x-edges (..., ny, nx + 1) and y-edges (..., ny + 1, nx), without copying.
 
         Works on NumPy arrays and torch tensors.
         """

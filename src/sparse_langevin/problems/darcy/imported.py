@@ -1,4 +1,4 @@
-"""Fields that users bring: an array of permeabilities, with or without the velocities that belong to them.
+"""Fields that users bring: permeabilities, with or without the velocities that belong to them.
 
 A file is ``.npz`` or HDF5 with ``kappa`` (samples, ny, nx) and, optionally, ``velocity`` (samples, edges) and
 ``pressure`` (samples, ny, nx); or a ``.npy`` array of kappa alone. Without velocities the flow problem is solved. A
@@ -19,12 +19,12 @@ from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.solver import Neumann, Solution, check_permeabilities
 
 NAMES = ("kappa", "velocity", "pressure")
-LOST = 0.01  # of the mass that could be lost; rounding to single precision loses some 1e-5
+LOST = 0.01  # largest share of the mass that may be lost; rounding to single precision loses about 1e-5
 
 
 @dataclass(frozen=True)
 class ImportedArrays:
-    """A user's fields on one grid, checked."""
+    """A user's fields on one grid, with their shapes and values checked."""
 
     grid: Grid
     kappa: Array
@@ -35,13 +35,15 @@ class ImportedArrays:
         samples = len(self.kappa)
         check_permeabilities(self.kappa, self.grid)
         if self.pressure is not None and self.velocity is None:
-            raise ValueError("pressure without velocity: bring both, or kappa alone to have the flow solved")
+            raise ValueError(
+                "there is a pressure without a velocity: give both, or kappa alone to have the flow problem solved"
+            )
         shapes = {"velocity": (samples, self.grid.edges), "pressure": (samples, *self.grid.shape)}
         for name, shape in shapes.items():
             if (array := getattr(self, name)) is None:
                 continue
             if array.shape != shape:
-                hint = f"; the {self.grid.edges} entries are normal components on edges, x-edges first, see darcy.Grid"
+                hint = f"; its {self.grid.edges} entries are normal components on edges, x-edges first, see darcy.Grid"
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}{hint * (name == 'velocity')}")
             if not np.isfinite(array).all():
                 bad = int(np.argmin(np.isfinite(array).reshape(samples, -1).all(1)))
@@ -56,10 +58,10 @@ class ImportedArrays:
         return cls(grid, **{name: array[:samples] for name, array in arrays.items()})
 
     def check(self, flow: Flow) -> None:
-        """Raise if velocities cannot be those of this flow problem: mass is lost, or flows through closed sides.
+        """Raise if velocities do not solve this flow problem: mass is lost, or flows through closed sides.
 
-        In units of the largest velocity by the width of a cell a right velocity has a residual of rounding errors, and
-        one of another domain or another source a residual of order one.
+        In units of the largest velocity divided by the width of a cell, the residual of a right velocity is a rounding
+        error, and that of a velocity with another domain or source is of order one.
         """
         if self.velocity is None:
             return
@@ -70,8 +72,8 @@ class ImportedArrays:
             raise ValueError(
                 f"sample {worst}: the velocity does not conserve mass. |div u - f| is up to "
                 f"{lost[worst] * scale[worst]:.3g} with source f = {flow.source:g} on [0, {self.grid.lx:g}] x "
-                f"[0, {self.grid.ly:g}], {lost[worst]:.0%} of what it could be. Give the right --domain and --source, "
-                "or --any-residual if your velocities are like that"
+                f"[0, {self.grid.ly:g}], {lost[worst]:.0%} of what it could be at most. Give the right --domain "
+                "and --source, or accept such velocities with --any-residual"
             )
         x, y = self.grid.split(self.velocity)
         through = {"left": -x[..., 0], "right": x[..., -1], "bottom": -y[:, 0], "top": y[:, -1]}
@@ -82,12 +84,12 @@ class ImportedArrays:
                 if excess[worst] > LOST * np.abs(self.velocity[worst]).max():
                     raise ValueError(
                         f"sample {worst}: {getattr(flow, side)!r} should hold on the side {side}, but the outward "
-                        f"velocity there differs from it by up to {excess[worst]:.3g}. Say what holds there with "
-                        f"--{side}, or --any-residual if your velocities are like that"
+                        f"velocity there differs from it by up to {excess[worst]:.3g}. Give the right condition with "
+                        f"--{side}, or accept such velocities with --any-residual"
                     )
 
     def solution(self, index: int, source: Array) -> Solution | None:
-        """What was brought for one sample; None if it has to be solved. An unknown pressure is nan."""
+        """The user's solution for one sample; None if it has to be computed. An unknown pressure is nan."""
         if self.velocity is None:
             return None
         velocity = self.velocity[index]

@@ -30,9 +30,9 @@ class KLE:
     Parameters
     ----------
     grid
-        Where the field lives.
+        Grid of the field.
     terms
-        Number of terms, from 1 to the number of cells.
+        Number of terms that are kept, from 1 to the number of cells.
     kernel
         ``"squared-exponential"`` (the paper's) or ``"exponential"``.
     lx, ly
@@ -84,20 +84,20 @@ class KLE:
 
     @property
     def eigenvalues(self) -> Array:
-        """The eigenvalues xi_j kept, largest first, of the covariance matrix on the cells' centres."""
+        """The eigenvalues xi_j of the terms, largest first."""
         values: Array = np.square(self._modes[1].ravel()[self._order])
         return values
 
     @property
     def captured(self) -> float:
-        """Share of the variance that the terms hold."""
+        """Share of the variance that the terms capture."""
         return float(self.eigenvalues.sum() / (self.variance * self.grid.cells))
 
     def gaussian(self, mu: Array) -> Array:
         """The fields Y of shape (..., ny, nx) for coefficients of shape (..., terms)."""
         mu = np.asarray(mu, dtype=float)
         if mu.shape[-1] != self.terms:
-            raise ValueError(f"a field of {self.terms} terms needs as many coefficients, got shape {mu.shape}")
+            raise ValueError(f"a field of {self.terms} terms needs {self.terms} coefficients, got shape {mu.shape}")
         y_vectors, root, x_vectors = self._modes
         coefficients = np.zeros((*mu.shape[:-1], root.size))
         coefficients[..., self._order] = mu
@@ -128,6 +128,6 @@ def _eigenpairs(n: int, width: float, length: float, kernel: str) -> tuple[Array
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = np.clip(values[::-1], 0.0, None), vectors[:, ::-1]
     # An eigenvector's sign is arbitrary; the largest entry of its first half is made positive. The other half has the
-    # same entries, up to a sign and to rounding, which must not decide: it differs from machine to machine.
+    # same entries up to sign and rounding, and rounding, which differs from machine to machine, must not decide.
     largest = np.argmax(np.abs(vectors[: (n + 1) // 2]), axis=0)
     return values, vectors * np.sign(vectors[largest, np.arange(n)])

@@ -1,7 +1,7 @@
-"""Two layers of the network with gradients that cost less on a CPU than torch's own; the same numbers to rounding.
+"""Two layers of the network whose gradients are faster on a CPU than torch's own, and equal up to rounding.
 
-torch's average pool and its gradient are slow there, and so is the gradient of a convolution whose only input channel
-needs none: as a product of matrices it takes a third of the time. On other devices torch's own layers run.
+torch's average pool and its gradient are slow there, and so is the gradient of a convolution whose single input channel
+needs no gradient: as a product of matrices it takes a third of the time. Other devices use torch's own layers.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 
 class HalvingPool(nn.Module):
-    """Average over blocks of 2 by 2, odd sides rounded up: ``nn.AvgPool2d(2, ceil_mode=True)``."""
+    """Average over blocks of 2 by 2, with odd sides rounded up: ``nn.AvgPool2d(2, ceil_mode=True)``."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool images (batch, channels, height, width)."""
@@ -37,7 +37,7 @@ class InputConv2d(nn.Conv2d):
 
 
 def _ours(x: Tensor) -> bool:
-    """Whether our way is the faster one, and nobody wants to see torch's own layers in a graph."""
+    """Whether to use our own gradients: on a CPU, unless a graph of torch's own layers is wanted."""
     return x.is_cpu and not torch.compiler.is_compiling()
 
 
@@ -51,7 +51,7 @@ class _Halving(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        """Nothing to keep."""
+        """Nothing has to be kept for the gradient."""
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:

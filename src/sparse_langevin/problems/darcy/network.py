@@ -1,4 +1,4 @@
-"""The paper's encoder-decoder, permeability in, velocity on all edges out, and one with the physics built in."""
+"""The paper's encoder-decoder from permeability to the velocity on all edges, and one with the physics built in."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,13 +23,13 @@ class EncoderDecoder(nn.Module):
     grid
         The grid of the fields.
     channels
-        Of the four convolutions.
+        Numbers of channels of the four convolutions.
     code
-        Side of the code, an image of ``code`` by ``code``.
+        Width of the code, which is an image of ``code`` by ``code``.
     hidden
         Width of the dense layer before the output.
     activation
-        Class of the activations.
+        Class of the activation functions.
     """
 
     SPARSE = ("encode.2.weight", "encode.6.weight", "decode.3.weight", "decode.8.weight")
@@ -77,25 +77,26 @@ class EncoderDecoder(nn.Module):
 class DarcyEncoderDecoder(EncoderDecoder):
     """The encoder-decoder with Darcy's law, velocity = -permeability * gradient, and conservation of mass built in.
 
-    The answer is multiplied by the permeability beside each edge, or by what its logarithm makes of it where the
-    network sees logarithms: what jumps need not pass through the small code. Then it is replaced by the nearest
-    velocity with the divergence, and the flow through closed sides, that the mean of the training data has: all
-    training data must share them. It has one parameter more, and one for each edge.
+    The output of the encoder-decoder is multiplied by a linear function of the permeability beside each edge (of its
+    logarithm, if that is the input), so that jumps need not pass through the small code. Then it is replaced by the
+    nearest velocity that has the divergence of the mean of the training data, and its flow through closed sides: all
+    training data must share them. There is one more parameter, and one for each edge.
 
     Parameters
     ----------
     grid
         The grid of the fields.
     closed
-        Sides whose flow is prescribed; the paper's unless given.
+        Sides whose flow is given; the paper's by default.
     options
-        Those of `EncoderDecoder`.
+        Options of `EncoderDecoder`.
     """
 
     def __init__(self, grid: Grid, *, closed: Sequence[str] = CLOSED, **options: Any) -> None:
         super().__init__(grid, **options)
-        self.scale = nn.Parameter(torch.zeros(()))  # with normalised values: std of the permeability by its mean,
-        self.direct = nn.Parameter(torch.zeros(grid.edges))  # and what that does to the mean velocity
+        # For normalised values: the permeability's deviation relative to its mean, and its effect on the mean velocity.
+        self.scale = nn.Parameter(torch.zeros(()))
+        self.direct = nn.Parameter(torch.zeros(grid.edges))
         self.conserve = DivergenceFree(grid, closed)
 
     def forward(self, kappa: Tensor) -> Tensor:
@@ -105,10 +106,10 @@ class DarcyEncoderDecoder(EncoderDecoder):
         return velocity
 
     def check_targets(self, velocity: Tensor) -> None:
-        """Raise if normalised velocities (samples, edges) are not among those that the network can answer with."""
+        """Raise if the network cannot produce these normalised velocities (samples, edges)."""
         apart = float((self.conserve(velocity) - velocity).square().mean() / velocity.square().mean())
         if apart > 1e-6:
             raise ValueError(
                 f"the velocities differ in their sources or in the flow through closed sides: {apart:.1%} of their "
-                "variance is out of reach of this network; take another one, or name the closed sides in a subclass"
+                "variance is out of reach of this network; use another one, or set the closed sides in a subclass"
             )

@@ -20,7 +20,8 @@ def sample_figure(kappa: ArrayLike, solution: Solution, title: str = "") -> "Fig
     figure = Figure(figsize=(12.5, 0.5 + 2.5 * max(0.6, min(grid.ly / grid.lx, 2.0))), layout="constrained")
     axes = figure.subplots(1, 4)
     velocity_x, velocity_y = solution.centre_velocity()
-    draw_field(axes[0], grid, kappa, "permeability $\\kappa$", scale=_permeability_scale(np.asarray(kappa)))
+    decades = np.max(kappa) > 100 * np.min(kappa)
+    draw_field(axes[0], grid, kappa, "permeability $\\kappa$", scale="log" if decades else "linear")
     draw_field(axes[1], grid, solution.pressure, "pressure $p$")
     draw_field(axes[2], grid, velocity_x, "velocity $u_x$")
     draw_field(axes[3], grid, velocity_y, "velocity $u_y$", scale="symmetric")
@@ -30,12 +31,12 @@ def sample_figure(kappa: ArrayLike, solution: Solution, title: str = "") -> "Fig
 
 
 def prediction_figure(grid: Grid, kappa: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
-    """Permeability, and for both components of the velocity what is known: truth, prediction, error, deviation."""
+    """Permeability, and both components of the velocity: truth and error if known, prediction, deviation if any."""
     from matplotlib.figure import Figure
 
     columns = 1 + (2 if true is not None else 0) + (std is not None)
     figure = Figure(figsize=(3.1 * columns + 3.1, 5.8))
-    figure.set_layout_engine("constrained", w_pad=0.1)  # labels of colour bars end at the edge otherwise
+    figure.set_layout_engine("constrained", w_pad=0.1)  # otherwise labels of colour bars touch the edge
     axes = figure.subplots(2, columns + 1)
     draw_field(axes[0, 0], grid, kappa, "permeability $\\kappa$")
     axes[1, 0].set_axis_off()
@@ -63,7 +64,7 @@ def draw_field(
     scale: Literal["linear", "log", "symmetric"] = "linear",
     limits: tuple[float, float] | None = None,
 ) -> None:
-    """One field over the cells, with its axes and colour bar; a symmetric scale has white at zero."""
+    """Draw one field over the cells, with axes and a colour bar; a symmetric scale is white at zero."""
     values = np.asarray(field)
     axis.set(title=label, xlabel="x", ylabel="y", xlim=(0, grid.lx), ylim=(0, grid.ly), aspect="equal")
     if not np.isfinite(values).all():
@@ -79,8 +80,3 @@ def draw_field(
         style |= {"vmin": limits[0], "vmax": limits[1]}
     image = axis.imshow(values, origin="lower", extent=(0, grid.lx, 0, grid.ly), **style)
     axis.figure.colorbar(image, ax=axis, fraction=0.046, pad=0.03)
-
-
-def _permeability_scale(kappa: Array) -> Literal["linear", "log"]:
-    """Logarithmic when the values span more than two decades."""
-    return "log" if kappa.max() > 100 * kappa.min() else "linear"

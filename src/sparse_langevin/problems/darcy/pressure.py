@@ -4,27 +4,28 @@ Tested with the RT0 function of each edge that is not closed, Darcy's law u/kapp
 
     (M u)_e - (G^T p)_e + (boundary pressure through e) = 0,
 
-with M the mass matrix weighted by 1/kappa and (G^T p)_e = |e| (p_before - p_behind): an equation for each open edge, an
-unknown for each cell. A velocity of the mixed method satisfies all of them, and gives back its own pressure.
+with M the mass matrix weighted by 1/kappa and (G^T p)_e = |e| (p_before - p_behind): one equation for each open edge,
+one unknown for each cell. A velocity of the mixed method satisfies all of them, and gives back its own pressure.
 """
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.linalg import factorized
 
 from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
-from sparse_langevin.problems.darcy.solver import Dirichlet
-
-OUTWARD = {"left": -1.0, "right": 1.0, "bottom": -1.0, "top": 1.0}
+from sparse_langevin.problems.darcy.solver import Dirichlet, side_edges
 
 
-def system(grid: Grid, flow: Flow) -> tuple[sparse.csr_matrix, Callable[[Array, Array], Array]]:
-    """The matrix whose transpose times p is a function of (kappa, velocity), and that function, over the open edges.
+@functools.lru_cache(maxsize=4)
+def pressure_solver(grid: Grid, flow: Flow) -> Callable[[Array, Array], Array]:
+    """The function that gives the pressure for (kappa, velocity); exact for an exact velocity.
 
-    Where no side has a pressure, one equation says that the mean pressure is zero.
+    If no side has a given pressure, one more equation says that the mean pressure is zero.
     """
     cells = grid.cell_edges()
     length = np.concatenate([np.full(grid.x_edges, grid.hy), np.full(grid.edges - grid.x_edges, grid.hx)])
@@ -32,25 +33,27 @@ def system(grid: Grid, flow: Flow) -> tuple[sparse.csr_matrix, Callable[[Array, 
     rows = np.repeat(np.arange(grid.cells), 4)
     divergence = sparse.csr_matrix((signs.ravel(), (rows, cells.ravel())), (grid.cells, grid.edges)).multiply(length)
     known, is_open = np.zeros(grid.edges), np.ones(grid.edges, dtype=bool)
-    sides = {"left": cells.reshape(*grid.shape, 4)[:, 0, 0], "right": cells.reshape(*grid.shape, 4)[:, -1, 1]}
-    sides |= {"bottom": cells.reshape(*grid.shape, 4)[0, :, 2], "top": cells.reshape(*grid.shape, 4)[-1, :, 3]}
     conditions = flow.conditions()
-    for side, edges in sides.items():
-        condition = conditions[side]
+    for side, condition in conditions.items():
+        edges, _, width, outward = side_edges(grid, side)
         if isinstance(condition, Dirichlet):
-            known[edges] = OUTWARD[side] * length[edges] * float(condition.pressure)  # type: ignore[arg-type]
+            known[edges] = outward * width * float(condition.pressure)  # type: ignore[arg-type]
         else:
             is_open[edges] = False
     matrix = sparse.csr_matrix(divergence)[:, np.flatnonzero(is_open)]
     pure = not any(isinstance(c, Dirichlet) for c in conditions.values())
     if pure:
-        matrix = sparse.hstack([matrix, np.ones((grid.cells, 1))])
+        matrix = sparse.csr_matrix(sparse.hstack([matrix, np.ones((grid.cells, 1))]))
+    solve = factorized((matrix @ matrix.T).tocsc())
 
-    def right_side(kappa: Array, velocity: Array) -> Array:
-        value = (_weighted_mass(grid, cells, kappa, velocity) + known)[is_open]
-        return np.append(value, 0.0) if pure else value
+    def pressure(kappa: Array, velocity: Array) -> Array:
+        right_side = (_weighted_mass(grid, cells, kappa, velocity) + known)[is_open]
+        if pure:
+            right_side = np.append(right_side, 0.0)
+        found: Array = solve(matrix @ right_side).reshape(grid.shape)
+        return found
 
-    return sparse.csr_matrix(matrix), right_side
+    return pressure
 
 
 def _weighted_mass(grid: Grid, cells: NDArray[np.int64], kappa: Array, velocity: Array) -> Array:

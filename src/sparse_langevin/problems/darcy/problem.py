@@ -1,4 +1,4 @@
-"""Darcy flow as a problem for surrogates: permeability of the cells in, velocity on the edges out."""
+"""Darcy flow as a problem for surrogates: from the permeability of the cells to the velocity on the edges."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -22,13 +22,21 @@ if TYPE_CHECKING:
 
     from sparse_langevin.problems.darcy.codec import Normalisation
 
-MEAN = "the answer of the training data's mean velocity to everything"
+MEAN = "the mean velocity of the training data, whatever the permeability"
 FIRST = "the flow problem to first order around the training mean, which needs no network"
 
 
 @dataclass(frozen=True)
 class DarcyProblem:
-    """Flow through random permeability on one grid, with one source and one set of sides."""
+    """Flow through random permeability fields.
+
+    Parameters
+    ----------
+    grid
+        Grid of the fields.
+    flow
+        Source and boundary conditions; the paper's unless given.
+    """
 
     grid: Grid
     flow: Flow = field(default_factory=Flow)
@@ -37,6 +45,7 @@ class DarcyProblem:
     title: ClassVar[str] = "Darcy flow"
     output_name: ClassVar[str] = "velocity"
     default_network: ClassVar[str] = "encoder-decoder"
+    baselines_version: ClassVar[int] = 1
     measures: ClassVar = (
         Measure("e1", "e1 %", "the relative L2 error of the velocity", 100.0),
         Measure("e2", "e2 %", "the same, weighted by 1/kappa", 100.0),
@@ -45,12 +54,12 @@ class DarcyProblem:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Cells in y and x."""
+        """Number of cells in y and in x."""
         return self.grid.shape
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Edges."""
+        """Number of edges."""
         return (self.grid.edges,)
 
     @property
@@ -62,15 +71,15 @@ class DarcyProblem:
         return {"encoder-decoder": EncoderDecoder, "darcy-encoder-decoder": conserving}
 
     def build(self, network: "Callable[..., nn.Module]", options: Mapping[str, Any]) -> "nn.Module":
-        """Networks are called with the grid."""
+        """Call a network's class with the grid and its options."""
         return network(self.grid, **options)
 
     def as_json(self) -> dict[str, Any]:
-        """Grid and flow."""
+        """Grid and flow as JSON."""
         return {"problem": self.name, "grid": vars(self.grid)} | self.flow.as_json()
 
     def identity(self) -> dict[str, Any]:
-        """Grid and flow."""
+        """Grid and flow, which data sets of one network must share."""
         return self.as_json()
 
     def codec(self) -> "Normalisation":
@@ -80,17 +89,15 @@ class DarcyProblem:
         return Normalisation(self.grid.edges)
 
     def check(self, inputs: Array) -> None:
-        """Positive, finite fields on the grid, which single precision can hold."""
+        """Raise unless these are positive, finite fields on the grid that single precision can hold."""
         if inputs.ndim != 3:
             raise ValueError(f"kappa must have shape (fields, ny, nx), got {inputs.shape}")
         check_permeabilities(inputs, self.grid)
         if inputs.size and inputs.max() > np.finfo(np.float32).max:
-            raise ValueError(
-                f"kappa is up to {inputs.max():g}, more than single precision can hold: choose other units"
-            )
+            raise ValueError(f"kappa reaches {inputs.max():g}, more than single precision can hold: choose other units")
 
     def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
-        """The measures of each field."""
+        """Errors of each field, by measure."""
         return {
             "e1": e1(self.grid, predicted, true),
             "e2": e2(self.grid, predicted, true, inputs),
@@ -98,7 +105,7 @@ class DarcyProblem:
         }
 
     def baselines(self, data: DataSet, split: Split) -> list[Baseline]:
-        """The mean predictor and the solution to first order."""
+        """The mean of the training velocities, and the solution to first order."""
         import torch
 
         from sparse_langevin.problems.darcy.conservation import first_order
@@ -114,50 +121,32 @@ class DarcyProblem:
         ]
 
     def figure(self, inputs: Array, true: Array | None, predicted: Array, std: Array | None) -> "Figure":
-        """True, predicted, error and, if there is one, standard deviation, for both components of a velocity."""
+        """Truth, prediction, error and, if there is one, standard deviation, for both components of a velocity."""
         from sparse_langevin.problems.darcy.pictures import prediction_figure
 
         return prediction_figure(self.grid, inputs, true, predicted, std)
 
     def note(self, data: DataSet) -> str:
-        """Where fields overlap, errors are too good."""
+        """A warning if test fields overlap training fields, which makes errors look too small."""
         recipe = getattr(data, "recipe", {})
         overlap = recipe.get("kind") == "image" and recipe["settings"].get("split", "random") == "random"
         return "Test fields are cut at random from the same image as the training fields: they overlap." * overlap
 
     def read_inputs(self, path: Path) -> Array:
-        """Permeabilities from .npy, .npz or HDF5."""
+        """Read permeabilities from .npy, .npz or HDF5."""
         return read_arrays(path)["kappa"]
 
     def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
-        """The pressure that belongs to predicted velocities."""
-        return {"pressure": np.stack([recovered_pressure(self, k, u) for k, u in zip(inputs, outputs, strict=True)])}
+        """Pressures that belong to predicted velocities."""
+        from sparse_langevin.problems.darcy.pressure import pressure_solver
+
+        pressure = pressure_solver(self.grid, self.flow)
+        return {"pressure": np.stack([pressure(k, u) for k, u in zip(inputs, outputs, strict=True)])}
 
     def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
-        """Permeability, and velocities at the cells' centres, for ParaView."""
+        """Write permeability, and velocities at the cells' centres, for ParaView."""
         cells: dict[str, Any] = {"permeability": inputs}
         for name, values in outputs.items():
             on_edges = values.shape == self.output_shape
             cells[name] = np.stack(self.grid.centre_velocity(values)) if on_edges else values
         write_vti(path, self.grid, cells, overwrite=overwrite)
-
-
-def recovered_pressure(problem: DarcyProblem, kappa: Array, velocity: Array) -> Array:
-    """The pressure that fits a velocity best in Darcy's law, see `pressure`; exact for exact velocities."""
-    return _pressure_solver(problem)(kappa, velocity)
-
-
-@functools.lru_cache(maxsize=4)
-def _pressure_solver(problem: DarcyProblem) -> Callable[[Array, Array], Array]:
-    from scipy.sparse.linalg import factorized
-
-    from sparse_langevin.problems.darcy.pressure import system
-
-    matrix, right_side = system(problem.grid, problem.flow)
-    solve = factorized((matrix @ matrix.T).tocsc())
-
-    def recover(kappa: Array, velocity: Array) -> Array:
-        pressure: Array = solve(matrix @ right_side(kappa, velocity)).reshape(problem.grid.shape)
-        return pressure
-
-    return recover

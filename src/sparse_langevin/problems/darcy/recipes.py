@@ -1,4 +1,4 @@
-"""What determines a data set: its fields, the grid, the flow problem, the split and the seed."""
+"""Recipes of data sets: their fields, grid, flow problem, split and seed."""
 
 import functools
 import json
@@ -15,12 +15,12 @@ from sparse_langevin.problems.darcy.kle import KLE
 from sparse_langevin.problems.darcy.solver import SIDES
 from sparse_langevin.storage.files import sha256
 
-FILE_SETTING = {"image": "image", "arrays": "file"}  # the setting that names a file of the user's, by kind
+FILE_SETTING = {"image": "image", "arrays": "file"}  # by kind, the setting with the path of a user's file
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that determines a data set.
+    """Everything that determines a data set.
 
     Parameters
     ----------
@@ -29,21 +29,21 @@ class Recipe:
     samples
         Number of samples; the last ``round(test_share * samples)`` are the test set.
     grid
-        Where the fields live.
+        Grid of the fields.
     settings
         Keywords of `KLE`, `Channels` or `ImageCrops` (with ``image``, a path, instead of facies), or ``file``, the
         path of the arrays.
     source
         The constant source of the flow problem.
     sides
-        What holds on each side that is not the paper's: ``"pressure VALUE"`` or ``"flow VALUE"`` by ``"left"``,
-        ``"right"``, ``"bottom"``, ``"top"``; see `Flow`.
+        Boundary conditions that differ from the paper's: ``"pressure VALUE"`` or ``"flow VALUE"`` by side, ``"left"``,
+        ``"right"``, ``"bottom"`` or ``"top"``; see `Flow`.
     seed
         Seed of the samples.
     test_share
-        Share of the samples that is the test set.
+        Share of the samples in the test set.
     shard_size
-        Samples in a file.
+        Number of samples in a file.
     """
 
     kind: Literal["kle", "channels", "image", "arrays"]
@@ -73,7 +73,7 @@ class Recipe:
 
     @property
     def flow(self) -> Flow:
-        """The flow problem besides its permeability."""
+        """The flow problem, without its permeability."""
         unknown = sorted(self.sides.keys() - set(SIDES))
         if unknown:
             raise ValueError(f"there is no side {unknown[0]!r}: sides are {', '.join(SIDES)}")
@@ -90,7 +90,7 @@ class Recipe:
         return self.samples - round(self.test_share * self.samples)
 
     def as_json(self) -> dict[str, Any]:
-        """The recipe as JSON; a file of the user's counts by its contents, not by where it lies."""
+        """The recipe as JSON, with the SHA-256 of a user's file in place of its path."""
         data = asdict(self) | {"settings": dict(self.settings)}
         del data["sides"]
         data |= self.flow.as_json()
@@ -103,7 +103,7 @@ class Recipe:
         return result
 
     def fields(self) -> KLE | Channels | ImageCrops | ImportedArrays:
-        """Where the permeability fields come from."""
+        """The source of the permeability fields."""
         settings = dict(self.settings)
         try:
             if self.kind == "kle":
@@ -127,6 +127,6 @@ class Recipe:
         return self.samples * 8 * (2 * self.grid.cells + self.grid.edges)
 
 
-# Once per process: sorting a large image takes a second, checking large arrays too.
+# Once per process: sorting the pixels of a large image takes a second, and so does checking large arrays.
 _read_facies = functools.lru_cache(maxsize=1)(read_facies)
 _read_arrays = functools.lru_cache(maxsize=1)(ImportedArrays.read)

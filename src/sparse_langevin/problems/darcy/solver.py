@@ -85,17 +85,18 @@ class Solution:
 
 
 class Solver:
-    """Solves many permeability fields on one grid with one set of sides and one source.
+    """Solves the flow for many permeability fields on one grid, with one source and one set of boundary conditions.
 
     Parameters
     ----------
     grid
         A `Grid`, or (nx, ny) for the unit square.
     source
-        f: a number, or one value per cell with shape (ny, nx).
+        The source f: a number, or one value per cell with shape (ny, nx).
     left, right, bottom, top
-        `Dirichlet` or `Neumann`. The defaults are the paper's: p = 1 on the left, p = 0 on the right, no flow
-        through bottom and top. If all sides are `Neumann` the data must be compatible, and the mean pressure is 0.
+        Boundary conditions, `Dirichlet` or `Neumann`. The defaults are the paper's: p = 1 on the left, p = 0 on the
+        right, no flow through bottom and top. If all sides are `Neumann`, the source must flow out through them, and
+        the mean pressure is 0.
 
     Examples
     --------
@@ -117,9 +118,9 @@ class Solver:
         self.grid = grid if isinstance(grid, Grid) else Grid(*grid)
         require_memory(CELL * self.grid.cells, f"a grid of {self.grid.nx} by {self.grid.ny} cells", "use fewer cells")
         self.source = _field(source, self.grid, "source")
-        conditions = dict(zip(SIDES, (left, right, bottom, top), strict=True))
         self._edges = self.grid.cell_edges()
-        # A flux that leaves a cell as a share of the edge's velocity: signed, per length, and per cell at the edge.
+        # From the flux out of a cell to its share in the edge's velocity: the sign, divided by the edge's length and by
+        # the number of cells at the edge.
         length = np.array([self.grid.hy, self.grid.hy, self.grid.hx, self.grid.hx])
         self._to_velocity = np.array([-1.0, 1.0, -1.0, 1.0]) / (length * np.bincount(self._edges.ravel())[self._edges])
         self._fixed = np.zeros(self.grid.edges, dtype=bool)  # where lambda is known
@@ -127,12 +128,12 @@ class Solver:
         self._outflow = np.zeros(self.grid.edges)
         self._neumann = np.zeros(self.grid.edges, dtype=bool)
         self._orientation, self._length = np.zeros(self.grid.edges), np.ones(self.grid.edges)
-        for side, condition in conditions.items():
+        for side, condition in zip(SIDES, (left, right, bottom, top), strict=True):
             self._apply(side, condition)
-        if not self._fixed.any():
+        self._pure_neumann = not self._fixed.any()
+        if self._pure_neumann:
             self._require_compatible()
-            self._fixed[0] = True  # the pressure is known up to a constant: hold one multiplier, shift afterwards
-        self._pure_neumann = all(isinstance(c, Neumann) for c in conditions.values())
+            self._fixed[0] = True  # pressure is known up to a constant: one multiplier is fixed, the mean removed later
         self._aspect, self._stiffness, self._condensed = _reference_cell(self.grid)
         self._free = np.flatnonzero(~self._fixed)
         self._matrix, self._assembly = self._symbolic()
@@ -155,7 +156,7 @@ class Solver:
         worst = float(np.abs(residual).max())
         rounding = 4 * np.finfo(float).eps * float(np.abs(velocity).max()) / min(self.grid.hx, self.grid.hy)
         for _ in range(REFINEMENTS):
-            if worst <= rounding:  # as good as div u can be computed
+            if worst <= rounding:  # div u cannot be computed more precisely
                 break
             zero = np.zeros(self.grid.edges)
             change, _ = self._velocity(k, residual.reshape(-1, 1) * cell, zero, zero, 1)
@@ -182,7 +183,7 @@ class Solver:
         )
 
     def solve_many(self, kappas: Iterable[ArrayLike]) -> Iterator[Solution]:
-        """Solve one field after the other; an error names the field."""
+        """Solve for one field after the other; an error names the field."""
         for index, kappa in enumerate(kappas):
             try:
                 yield self.solve(kappa)
@@ -200,7 +201,7 @@ class Solver:
             # Outward fluxes at the present multipliers, with p eliminated; a change of the free ones balances them.
             flux = 6 * aspect * source / total - k * (multiplier[self._edges] @ self._condensed)
             balance = np.bincount(self._edges.ravel(), flux.ravel(), minlength=self.grid.edges) - outflow
-            if self._pure_neumann:  # compatible up to rounding: spread that over all edges, not onto the held one
+            if self._pure_neumann:  # rounding errors are spread over all edges, instead of falling on the fixed one
                 balance -= balance.mean()
             assert self._factor is not None
             multiplier[self._free] += self._factor.solve(balance[self._free])
@@ -210,7 +211,7 @@ class Solver:
         return self._single_valued(flux, outflow), pressure.reshape(self.grid.shape)
 
     def _single_valued(self, flux: Array, outflow: Array) -> Array:
-        """Mean of the two fluxes on each edge, as a velocity; exact data on Neumann sides."""
+        """Mean of the two fluxes at each edge, as a velocity; exactly the given one on Neumann sides."""
         shares = (flux * self._to_velocity).ravel()
         velocity = np.asarray(np.bincount(self._edges.ravel(), shares, minlength=self.grid.edges), dtype=float)
         given = self._neumann
@@ -218,8 +219,8 @@ class Solver:
         return velocity
 
     def _apply(self, side: str, condition: Condition) -> None:
-        """Enter one side's data."""
-        edges, coordinate, width, orientation = _side(self.grid, side)
+        """Set the boundary condition of one side."""
+        edges, coordinate, width, orientation = side_edges(self.grid, side)
         if isinstance(condition, Dirichlet):
             self._fixed[edges] = True
             self._lambda[edges] = _profile(condition.pressure, coordinate, width, side)
@@ -231,18 +232,18 @@ class Solver:
             raise TypeError(f"side {side!r} must be Dirichlet(...) or Neumann(...), got {condition!r}")
 
     def _require_compatible(self) -> None:
-        """Without any Dirichlet side, what the source makes has to leave through the sides."""
+        """Raise if, without any Dirichlet side, the source does not flow out through the sides."""
         made = float(self.source.sum()) * self.grid.hx * self.grid.hy
         leaves = float(self._outflow.sum())
         size = float(np.abs(self.source).sum()) * self.grid.hx * self.grid.hy + float(np.abs(self._outflow).sum())
         if abs(made - leaves) > 1e-10 * max(size, 1e-300):
             raise ValueError(
-                f"all sides are Neumann, but the source makes {made:g} and {leaves:g} leaves through the sides: "
-                "the two must be equal, or one side must be Dirichlet"
+                f"all sides are Neumann, but the source is {made:g} in total and the outflow {leaves:g}: the two must "
+                "be equal, or one side must be Dirichlet"
             )
 
     def _symbolic(self) -> tuple[sparse.csc_matrix, sparse.csr_matrix]:
-        """The matrix's pattern (upper triangle) and the sparse map from kappa to its entries."""
+        """Pattern of the matrix (upper triangle), and the sparse map from kappa to its entries."""
         number = np.full(self.grid.edges, -1)
         number[self._free] = np.arange(len(self._free))
         rows = number[np.repeat(self._edges, 4, axis=1).ravel()]
@@ -259,7 +260,9 @@ class Solver:
 
 
 def solve(kappa: ArrayLike, *, lengths: tuple[float, float] = (1.0, 1.0), **problem: Any) -> Solution:
-    """Solve one field; the grid is that of ``kappa``, the sides and the source are the paper's unless given.
+    """Solve for one field (ny, nx) on a grid with sides of these lengths.
+
+    ``problem`` are keywords of `Solver`: the source and the boundary conditions, the paper's unless given.
 
     Examples
     --------
@@ -274,7 +277,7 @@ def solve(kappa: ArrayLike, *, lengths: tuple[float, float] = (1.0, 1.0), **prob
 
 
 def _reference_cell(grid: Grid) -> tuple[Array, Array, Array]:
-    """Aspects w, the stiffness of fluxes against multipliers, and the same with the pressure eliminated."""
+    """Aspects w, the matrix from multipliers to fluxes, and the same with the pressure eliminated."""
     a, b = grid.hy / grid.hx, grid.hx / grid.hy
     aspect = np.array([a, a, b, b])
     stiffness = np.diag(4 * aspect)
@@ -283,7 +286,7 @@ def _reference_cell(grid: Grid) -> tuple[Array, Array, Array]:
     return aspect, stiffness, stiffness - 36 * np.outer(aspect, aspect) / (12 * (a + b))
 
 
-def _side(grid: Grid, side: str) -> tuple[NDArray[np.integer[Any]], Array, float, float]:
+def side_edges(grid: Grid, side: str) -> tuple[NDArray[np.integer[Any]], Array, float, float]:
     """Edges of a side, the coordinate of their midpoints, their length and the sign of their outward normal."""
     rows, columns = np.arange(grid.ny), np.arange(grid.nx)
     edges = {
@@ -298,7 +301,7 @@ def _side(grid: Grid, side: str) -> tuple[NDArray[np.integer[Any]], Array, float
 
 
 def _profile(value: Profile, coordinate: Array, width: float, side: str) -> Array:
-    """Mean of a profile over each edge."""
+    """Mean over each edge of what was given for a side."""
     if callable(value):
         nodes, weights = np.polynomial.legendre.leggauss(3)
         points = coordinate[:, None] + 0.5 * width * nodes
@@ -306,9 +309,11 @@ def _profile(value: Profile, coordinate: Array, width: float, side: str) -> Arra
     else:
         data = np.asarray(value, dtype=float)
     if data.shape not in ((), coordinate.shape):
-        raise ValueError(f"the profile of side {side!r} needs {len(coordinate)} values, one per edge, got {data.shape}")
+        raise ValueError(
+            f"side {side!r} needs one number, or {len(coordinate)} values, one per edge; got shape {data.shape}"
+        )
     if not np.isfinite(data).all():
-        raise ValueError(f"the profile of side {side!r} is not finite")
+        raise ValueError(f"the values on side {side!r} are not finite")
     return np.broadcast_to(data, coordinate.shape).copy()
 
 
@@ -322,7 +327,7 @@ def _field(value: float | ArrayLike, grid: Grid, name: str) -> Array:
 
 
 def check_permeabilities(kappa: Iterable[ArrayLike], grid: Grid) -> None:
-    """Raise if one of several permeability fields does not fit the grid or is not positive, and say which."""
+    """Raise if a field does not fit the grid or is not positive; the error says which field it is."""
     for index, field in enumerate(kappa):
         try:
             check_permeability(field, grid)
@@ -339,6 +344,7 @@ def check_permeability(kappa: ArrayLike, grid: Grid) -> Array:
     if bad.any():
         j, i = np.argwhere(bad)[0]
         raise ValueError(
-            f"kappa must be positive and finite, but kappa[{j}, {i}] = {field[j, i]:g} ({int(bad.sum())} such cells)"
+            f"kappa must be positive and finite, but kappa[{j}, {i}] = {field[j, i]:g} (invalid cells: "
+            f"{int(bad.sum())} of {field.size})"
         )
     return field

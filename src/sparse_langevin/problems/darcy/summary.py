@@ -1,4 +1,4 @@
-"""What a data set holds, in a few lines of text."""
+"""Summary of a data set, in a few lines of text."""
 
 import numpy as np
 from scipy.linalg import eigh
@@ -9,7 +9,7 @@ from sparse_langevin.surrogates.evaluation import baselines
 
 
 def summary(data: DarcyData) -> dict[str, str]:
-    """Names and values to print; reads the whole data set."""
+    """Names and values to print, which takes reading the whole data set."""
     recipe, grid = data.recipe, data.grid
     kappa, test = data.array("kappa"), data.array("test").astype(bool)
     settings = ", ".join(f"{k} {_short(v)}" for k, v in recipe["settings"].items())
@@ -35,9 +35,10 @@ def summary(data: DarcyData) -> dict[str, str]:
 
 
 def linear_code_error(data: DarcyData, size: int) -> float:
-    """Mean e1 over the test set of the best answer that is linear in ``size`` numbers: principal components.
+    """Mean e1 over the test set of velocities projected onto ``size`` principal components of the training velocities.
 
-    The numbers may depend on the solution. It is about what a network can reach whose code has that size.
+    It is about the best that a prediction linear in so many numbers can do, even if these depend on the true velocity,
+    and about what a network with a code of that size can reach.
     """
     train, test = (data.array("velocity", part).astype(np.float64) for part in ("train", "test"))
     if not len(test):
@@ -55,6 +56,6 @@ def linear_code_error(data: DarcyData, size: int) -> float:
 
 
 def _short(value: object) -> str:
-    """A value, with a hash cut to its beginning."""
+    """A value as text; of a hash only the beginning."""
     text = str(value)
     return text if len(text) < 40 else text[:12] + "..."

@@ -1,6 +1,4 @@
-"""Data sets as torch tensors: standardised inputs and targets, for loops of one's own."""
-
-from typing import Literal
+"""Data sets as torch tensors: standardised inputs and targets, for training loops of your own."""
 
 import torch
 from torch import Tensor
@@ -8,6 +6,7 @@ from torch.utils.data import Dataset
 
 from sparse_langevin.problems.darcy.codec import Normalisation
 from sparse_langevin.problems.darcy.datasets import DarcyData
+from sparse_langevin.surrogates.problem import Split
 
 
 class DarcyDataset(Dataset[tuple[Tensor, Tensor]]):
@@ -20,9 +19,9 @@ class DarcyDataset(Dataset[tuple[Tensor, Tensor]]):
     split
         ``"train"`` or ``"test"``; None takes all samples.
     normalisation
-        Of the training part unless given, also for the test part: a test set must not set its own scale.
+        That of the training part unless given, also for the test part: a test set must not set its own scale.
     dtype
-        Of the tensors.
+        Type of the tensors.
 
     Examples
     --------
@@ -33,7 +32,7 @@ class DarcyDataset(Dataset[tuple[Tensor, Tensor]]):
     def __init__(
         self,
         data: DarcyData,
-        split: Literal["train", "test"] | None = "train",
+        split: Split | None = "train",
         *,
         normalisation: Normalisation | None = None,
         dtype: torch.dtype = torch.float32,

@@ -1,7 +1,7 @@
-"""The one elementwise update of the sampler, and the engines that carry it out.
+"""The elementwise update of the sampler, and the engines that compute it.
 
-An engine moves every block of weights by one Langevin step, and its latent variables after it. `reference` defines
-the update in torch operations; `native` is the same arithmetic compiled for the CPU; `choose` picks one.
+An engine moves every block of weights by one Langevin step and then updates its latent variables. `reference` defines
+the update in torch operations, `native` is the same arithmetic compiled for the CPU, and `choose` selects an engine.
 """
 
 from sparse_langevin.sampling.kernels.engines import Engine, EngineName, choose

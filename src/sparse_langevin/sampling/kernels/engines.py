@@ -1,9 +1,9 @@
-"""Engines: who carries out the update of all blocks, and how one is chosen.
+"""The engines that compute the update of all blocks, and the choice between them.
 
-`Reference` runs `reference.update` on any device. `Compiled` is the same under torch.compile, with the noise made
+`Reference` runs `reference.update` on any device. `Compiled` is the same under torch.compile, with the noise computed
 inside: one pass over memory, for accelerators. `Native` runs the loops of `native` on the CPU, also in one pass. They
-agree to rounding, not to the last bit: like the device, the engine is no part of a run's settings, and a run that is
-to resume bit for bit must keep it.
+agree up to rounding, not to the last bit. Like the device, the engine is not part of a run's settings, and a run that
+is to resume bit for bit must keep it.
 """
 
 import dataclasses
@@ -31,21 +31,21 @@ logger = logging.getLogger("sparse_langevin")
 
 
 class Engine(Protocol):
-    """Carries out one step of all blocks."""
+    """Computes one step of all blocks."""
 
     def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
-        """Update every block in place with the noise of step ``k``; return the sums of each."""
+        """Update every block in place with the noise of step ``k``; return the sums of each block."""
 
 
 def choose(vector: Tensor, name: EngineName = "auto", parts: Iterable[Prior | Metric] = ()) -> Engine:
-    """The engine called ``name`` for weights like ``vector``; ``"auto"`` is the fastest that works.
+    """Return the engine called ``name`` for weights like ``vector``; ``"auto"`` is the fastest that works.
 
-    ``parts`` are the priors and metrics in use: the native engine needs compiled formulas of all of them.
+    ``parts`` are the priors and metrics in use; the native engine needs compiled formulas for all of them.
     """
     if name not in get_args(EngineName):
         raise ValueError(f"engine must be one of {', '.join(map(repr, get_args(EngineName)))}, got {name!r}")
     if name == "native" and not vector.is_cpu:
-        raise ValueError(f"engine='native' is for models on the CPU, this one is on {vector.device}: use 'auto'")
+        raise ValueError(f"engine='native' is for models on the CPU, but this one is on {vector.device}: use 'auto'")
     if name == "reference":
         return Reference()
     if name == "compiled":
@@ -63,34 +63,34 @@ def choose(vector: Tensor, name: EngineName = "auto", parts: Iterable[Prior | Me
     if not foreign:
         return engine
     if name == "native":
-        raise ValueError(f"engine='native' needs compiled formulas, and {foreign[0]}.native() has none: use 'auto'")
-    _say_once(f"{foreign[0]} has no compiled formulas (native): updates run in plain torch, several times slower")
+        raise ValueError(f"engine='native' needs compiled formulas, but {foreign[0]}.native() returns none: use 'auto'")
+    _say_once(
+        f"{foreign[0]} has no compiled formulas (no method native): updates run in plain torch, several times slower"
+    )
     return Reference()
 
 
 class Reference:
-    """Plain torch operations, on any device."""
+    """Uses plain torch operations, on any device."""
 
     def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
-        """Update every block in place; one transfer brings all sums to the host."""
+        """Update every block in place; all sums are copied to the host in one transfer."""
         z = None if math.isinf(scalars.tau) else noise.normal(k)
-        sums = []
         with torch.no_grad():
-            for state in states:
-                sums.append(torch.stack(update(state, scalars, None if z is None else z[state.span])))
-        return [Sums(*row) for row in torch.stack(sums).tolist()]
+            rows = [torch.stack(update(state, scalars, None if z is None else z[state.span])) for state in states]
+        return [Sums(*row) for row in torch.stack(rows).tolist()]
 
 
 class Compiled:
-    """The reference under torch.compile; each kind of block is compiled when it is first seen."""
+    """Runs the reference under torch.compile; each kind of block is compiled when it first occurs."""
 
     def __init__(self) -> None:
         self._update = torch.compile(_noisy_update, fullgraph=True, dynamic=True)
 
     def step(self, states: Sequence[BlockState], scalars: StepScalars, noise: CounterNoise, k: int) -> list[Sums]:
-        """Update every block in place; one transfer brings all sums to the host."""
+        """Update every block in place; all sums are copied to the host in one transfer."""
         words = None if math.isinf(scalars.tau) else noise.words(k)
-        # Numbers would be compiled into the code, and change at every step; tensors on the host are passed to it.
+        # Python numbers would be compiled into the code, but they change at every step; tensors are arguments of it.
         numbers: Any = [*_tensors(scalars[:-1]), _tensors(scalars.metric)]
         with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
             rows = torch.stack(
@@ -113,10 +113,10 @@ def _noisy_update(state: BlockState, scalars: StepScalars, numbers: Any, start: 
 
 
 class Native:
-    """Compiled code on the threads of the CPU, as many as torch uses; the result does not depend on their number."""
+    """Runs compiled code on as many CPU threads as torch uses; the result does not depend on their number."""
 
-    SMALL = 32  # chunks; fewer are not worth waking a thread for
-    PIECE = 64  # chunks per task: some 0.3 ms
+    SMALL = 32  # with fewer chunks than this, starting threads is not worthwhile
+    PIECE = 64  # chunks per task, which take about 0.3 ms
 
     def __init__(self) -> None:
         from sparse_langevin.sampling.kernels import native  # numba takes half a second to import, and may be missing
@@ -147,8 +147,11 @@ class Native:
     def _prepared(
         self, state: BlockState, scalars: StepScalars, key: tuple[int, int] | None, k: int
     ) -> Callable[..., None]:
-        """The loop over a block, up to the chunks; an int for a float would compile it anew."""
-        if not state.arrays:  # a conversion costs as much as the arithmetic of a hundred weights
+        """Return the loop over a block, which still needs the range of chunks.
+
+        All numbers must be floats: an int in place of a float would compile the loop again.
+        """
+        if not state.arrays:  # the conversion costs as much as the arithmetic of a hundred weights
             latent, moments = (tuple(map(_array, vectors)) for vectors in (state.latent, state.moments))
             loop = self._native.specialised(state.prior.native(), state.metric.native())
             state.arrays = loop, _array(state.beta), _array(state.grad), _array(state.velocity), moments, latent
@@ -173,7 +176,7 @@ def _compiler_works(device: torch.device) -> bool:
     """Whether torch can compile a small function for ``device``."""
     try:
         torch.compile(lambda x: x + 1)(torch.zeros(2, device=device))
-    except Exception as error:  # whatever the compiler's toolchain lacks
+    except Exception as error:  # there are many ways in which a compiler's toolchain can be incomplete
         _say_once(f"torch.compile does not work for {device} ({error}): updates run in plain torch, more slowly")
         return False
     return True

@@ -1,17 +1,16 @@
-r"""The update as machine code: one pass over the weights, with the noise made on the way.
+r"""The update as machine code: one pass over the weights, which also computes the noise.
 
 Per weight, with U the potential and the names of `reference`:
 
     u    = dU/dbeta + prior part
     beta = beta - eps*(u/m - Gamma/tau) + sqrt(2*eps/tau)/sqrt(m)*z,   m = 1/G   (momentum: by the steps' average)
-    prior's vectors                                                              from the new beta
 
-z comes from `native_noise`. In float32 all arithmetic is single precision and free of calls and branches, so that the
-compiler turns the loops into vector instructions.
+and the prior's vectors are updated from the new beta. z comes from `native_noise`. In float32 all arithmetic is in
+single precision and free of calls and branches, so that the compiler turns the loops into vector instructions.
 
-`specialised` makes the loop for one prior and one metric, whose formulas are compiled into it; what does not apply (no
-momentum, no mask, no Gamma, no noise) is None and costs nothing. A block is worked on in chunks whose noise stays in
-cache. Each chunk returns its sums; whoever adds them up in the order of the chunks gets the same bits for any number of
+`specialised` makes the loop for one prior and one metric, whose formulas are compiled into it. What does not apply (no
+momentum, no mask, no Gamma, no noise) is None and costs nothing. A block is processed in chunks whose noise stays in
+the cache. Each chunk returns its sums; adding them in the order of the chunks gives the same bits for any number of
 threads.
 """
 
@@ -27,14 +26,14 @@ from sparse_langevin.sampling.kernels.native_noise import normals
 from sparse_langevin.sampling.metrics import NativeMetric
 from sparse_langevin.sampling.priors import NativePrior
 
-CHUNK = 1024  # weights; even, so that all chunks of a block begin alike in a pair of normal numbers
+CHUNK = 1024  # weights; even, so that all chunks of a block begin at the same place in a pair of normal numbers
 
 Array = np.ndarray[Any, Any]
 Real = Any  # a NumPy scalar of the arrays' precision
 
 
 class Arrays(NamedTuple):
-    """A block's arrays; None where there are none."""
+    """The arrays of a block; None stands for those that are not used."""
 
     beta: Array
     grad: Array
@@ -42,9 +41,9 @@ class Arrays(NamedTuple):
     curvature: Array | None
     keep: Array | None
     moments: tuple[Array, ...]
-    """of the metric"""
+    """The metric's vectors."""
     latent: tuple[Array, ...]
-    """of the prior"""
+    """The prior's vectors."""
 
 
 class Scalars(NamedTuple):
@@ -60,26 +59,26 @@ class Scalars(NamedTuple):
 
 
 class Coefficients(NamedTuple):
-    """What multiplies the vectors, in their own precision."""
+    """The factors of the vectors, in the vectors' precision."""
 
     step_size: Real
     noise: Real
-    """sqrt(2*eps/tau)"""
+    """sqrt(2*eps/tau)."""
     cold: Real
-    """1/tau"""
+    """1/tau."""
     omega: Real
     old: Real
-    """1 - omega"""
+    """1 - omega."""
     momentum: Real
     share: Real
-    """1 - momentum"""
+    """1 - momentum."""
     metric: tuple[Real, ...]
     prior: tuple[Real, ...]
 
 
 @fused
 def coefficients(like: Array, step: Scalars) -> Coefficients:
-    """Coefficients of one step and block, in the precision of ``like``."""
+    """Return the coefficients of one step and block, in the precision of ``like``."""
     real = like.dtype.type
     return Coefficients(
         real(step.step_size),
@@ -96,12 +95,12 @@ def coefficients(like: Array, step: Scalars) -> Coefficients:
 
 @functools.cache
 def specialised(prior: NativePrior, metric: NativeMetric) -> Any:
-    """The loop for one prior and one metric: ``update_chunks(arrays, step, key, k, start, sums, first_chunk)``.
+    """Return the loop for one prior and metric: ``update_chunks(arrays, step, key, k, start, sums, first_chunk)``.
 
-    It updates some chunks of a block in place, one for each row of ``sums``, beginning at ``first_chunk``. The arrays
-    are those of the whole block, ``start`` is the block's place in the vector of all weights, and ``key`` is None at
-    infinite tau. Row i of ``sums`` (float64) becomes the `Sums` of chunk ``first_chunk + i``. Each combination of what
-    applies is compiled when it is first used.
+    It updates some chunks of a block in place, one for each row of ``sums``, beginning with ``first_chunk``. The arrays
+    are those of the whole block, ``start`` is the index of the block's first weight among all weights, and ``key`` is
+    None at infinite tau. Row i of ``sums`` (float64) becomes the `Sums` of chunk ``first_chunk + i``. Each combination
+    of optional parts is compiled when it is first used.
     """
     prior_gradient, prior_curvature, latent_update = prior
     inverse_metric, metric_gamma = metric.inverse, cast(Any, metric.gamma)
@@ -117,12 +116,12 @@ def specialised(prior: NativePrior, metric: NativeMetric) -> Any:
         state: tuple[tuple[Array, ...], tuple[Array, ...]],
         c: Coefficients,
     ) -> tuple[Real, Real, Real, Real, Real]:
-        """One chunk: the loop over its weights. Branches on None are decided when it is compiled."""
+        """Update the weights of one chunk. Branches on None are decided at compile time."""
         zero = beta.dtype.type(0.0)
         sum_included, sum_linear, sum_quadratic, sum_drift, sum_noise = zero, zero, zero, zero, zero
         for i in range(len(beta)):
-            # All loads first, all stores last: the vectors begin at the same place in their pages, and a load
-            # would wait for a store to the same place in another page.
+            # All loads come first and all stores last: the vectors begin at the same offset in their memory pages, and
+            # a load would wait for a store to the same offset in another page.
             b, u = beta[i], grad[i]
             kick = zero if z is None else c.noise * z[i]
             move = zero if velocity is None else velocity[i]
@@ -155,7 +154,7 @@ def specialised(prior: NativePrior, metric: NativeMetric) -> Any:
                 sum_quadratic += quadratic
                 _store(state[1], i, latent)
             if latent_update is not None and velocity is None and not kept:
-                drift = zero  # so late, or the compiler would unroll the loop, which makes it slower
+                drift = zero  # only here: earlier, the compiler would unroll the loop, which makes it slower
             beta[i] = b
             if velocity is not None:
                 velocity[i] = move
@@ -203,11 +202,11 @@ def specialised(prior: NativePrior, metric: NativeMetric) -> Any:
     return update_chunks
 
 
-# What follows stands for code that the types of its arguments choose, when it is compiled.
+# The code of the following functions is chosen at compile time, by the types of their arguments.
 
 
 def _part(vector: Any, low: int, high: int) -> Any:
-    """A slice of an array, slices of a tuple of arrays, None of None."""
+    """Return a slice of an array, the slices of a tuple of arrays, or None for None."""
     raise NotImplementedError("only in compiled code")
 
 
@@ -223,7 +222,7 @@ def _choose_part(vector: Any, low: Any, high: Any) -> Any:
 
 
 def _noise_buffer(key: tuple[int, int] | None, like: Array) -> Any:
-    """Room for the noise of a chunk that begins within a pair, or None without noise."""
+    """Return space for the noise of a chunk that may begin within a pair, or None without noise."""
     raise NotImplementedError("only in compiled code")
 
 
@@ -235,7 +234,7 @@ def _choose_noise_buffer(key: Any, like: Any) -> Any:
 
 
 def _loaded(arrays: tuple[Array, ...], i: int) -> tuple[Real, ...]:
-    """Entry i of each array."""
+    """Return entry i of each array."""
     raise NotImplementedError("only in compiled code")
 
 
@@ -264,7 +263,7 @@ def _choose_store(arrays: Any, i: Any, values: Any) -> Any:
 
 
 def _rounded(numbers: tuple[float, ...], like: Array) -> tuple[Real, ...]:
-    """Numbers in the precision of an array."""
+    """Return the numbers in the precision of an array."""
     raise NotImplementedError("only in compiled code")
 
 

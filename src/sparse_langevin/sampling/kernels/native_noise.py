@@ -3,9 +3,9 @@ r"""The noise of `noise` as compiled code: the same counters, words and formulas
     u1 = (word0 + 1/2) / 2^32      u2 = (word1 + 1/2) / 2^32
     z[2i] = sqrt(-2 log u1) cos(2 pi u2)      z[2i + 1] = sqrt(-2 log u1) sin(2 pi u2)
 
-In float64 the results are equal to rounding. In float32 log, cosine and sine are short series in single precision,
-free of calls and branches, which the compiler turns into vector instructions; they differ from the numbers in double
-precision by less than 1e-6, relative in the tails: u1 next to 0 and next to 1 are exact.
+In float64 the results are equal up to rounding. In float32 log, cosine and sine are short series in single precision,
+free of calls and branches, which the compiler turns into vector instructions. They differ from the numbers in double
+precision by less than 1e-6; in the tails this error is relative, since values of u1 close to 0 and to 1 are exact.
 """
 
 import math
@@ -17,7 +17,7 @@ from numba import types
 from sparse_langevin.runtime.jit import FUSED, choosing, fused
 from sparse_langevin.sampling.noise import PARITY
 
-u32, f32 = np.uint32, np.float32  # numba widens integers and floats unless told the type of every constant
+u32, f32 = np.uint32, np.float32  # numba widens integers and floats unless every constant has an explicit type
 Array = np.ndarray[Any, Any]
 Word = Any  # np.uint32
 Real = Any  # a NumPy scalar of the precision asked for
@@ -28,17 +28,17 @@ SQRT_HALF_BITS = np.int32(np.float32(math.sqrt(0.5)).view(np.int32))
 
 @fused
 def normals(key: tuple[int, int], step: int, first_pair: int, out: Array) -> None:
-    """Fill ``out``, of even length, with the pairs of normal numbers from ``first_pair`` on."""
+    """Fill ``out``, whose length is even, with pairs of normal numbers, beginning with ``first_pair``."""
     key0, key1 = u32(key[0]), u32(key[1])
     for i in range(len(out) // 2):
         word0, word1 = _threefry(key0, key1, u32(first_pair + i), u32(step))
-        # Read as signed integers from -2^31 up, as `noise` does.
+        # Flipping the sign bit reads the words as signed integers plus 2^31, as `noise` does.
         out[2 * i], out[2 * i + 1] = _box_muller(u32(word0 ^ SIGN), u32(word1 ^ SIGN), out)
 
 
 @fused
 def _threefry(key0: Word, key1: Word, word0: Word, word1: Word) -> tuple[Word, Word]:
-    """Threefry-2x32 with 13 rounds, see `noise.threefry2x32`; all words are uint32."""
+    """Apply Threefry-2x32 with 13 rounds, see `noise.threefry2x32`; all words are uint32."""
     key2 = u32(key0 ^ key1 ^ u32(PARITY))
     word0, word1 = u32(word0 + key0), u32(word1 + key1)
     word0, word1 = _four_rounds(word0, word1, 13, 15, 26, 6)
@@ -65,7 +65,7 @@ def _round(word0: Word, word1: Word, turn: int) -> tuple[Word, Word]:
 
 
 def _box_muller(word0: Word, word1: Word, like: Array) -> tuple[Real, Real]:
-    """Two normal numbers from two words, in the precision of ``like``."""
+    """Return two normal numbers from two words, in the precision of ``like``."""
     raise NotImplementedError("only in compiled code")
 
 
@@ -83,7 +83,7 @@ def _box_muller32(word0, word1, like):  # type: ignore[no-untyped-def]
 
 @fused
 def _radius(word: Word) -> Real:
-    """sqrt(-2 log u) for u = (word + 1/2)/2^32 = 2^e (1 + f), by log(1 + f) = 2 atanh(f/(2 + f)), |f| < 0.42."""
+    """Return sqrt(-2 log u), u = (word + 1/2)/2^32 = 2^e (1 + f), by log(1 + f) = 2 atanh(f/(2 + f)), |f| < 0.42."""
     u = (f32(word) + f32(0.5)) * f32(2.0**-32)
     bits = np.float32(u).view(np.int32)
     exponent = np.int32((bits - SQRT_HALF_BITS) >> np.int32(23))
@@ -99,7 +99,7 @@ def _radius(word: Word) -> Real:
 
 @fused
 def _cosine_sine(word: Word) -> tuple[Real, Real]:
-    """Cosine and sine of 2 pi (word + 1/2)/2^32: the nearest quarter turn, and Taylor's series for the rest."""
+    """Return cosine and sine of 2 pi (word + 1/2)/2^32: the nearest quarter turn, and a Taylor series for the rest."""
     quarter = u32(u32(word + u32(1 << 29)) >> u32(30))
     rest = np.int32(u32(word - u32(quarter << u32(30))))
     x = (f32(rest) + f32(0.5)) * f32(2.0**-32 * 2.0 * math.pi)
@@ -116,7 +116,7 @@ def _cosine_sine(word: Word) -> tuple[Real, Real]:
     )
 
 
-# Decided by the precision, when it is compiled.
+# Chosen at compile time, by the precision.
 choosing(_box_muller, **FUSED)(
     lambda word0, word1, like: _box_muller32 if like.dtype == types.float32 else _box_muller64
 )

@@ -1,20 +1,20 @@
-r"""The update in plain torch operations: readable, on any device, the definition that other engines must equal.
+r"""The update in plain torch operations, on any device: the definition that the other engines must agree with.
 
-With U the potential (minus the log posterior), so that the paper's g is -dU/dbeta:
+U is the potential (minus the log posterior), so the paper's g is -dU/dbeta:
 
-    u    = dU/dbeta                                   likelihood part from the caller, prior part added here
+    u    = dU/dbeta                                   the caller computes the likelihood part; the prior's is added here
     step = -eps*(G*u - Gamma/tau) + sqrt(2*eps*G/tau)*z
     beta = beta + step
 
-G and Gamma are the metric's, see `metrics`. Afterwards the prior updates its vectors from the new weights, see
+G and Gamma come from the metric, see `metrics`. Afterwards the prior updates its vectors with the new weights, see
 `priors`.
 
 With momentum mu the weights move by the running average of their steps, which is underdamped Langevin dynamics:
 
     velocity = mu*velocity + (1 - mu)*step,    beta = beta + velocity
 
-Gamma is divided by tau because the chain targets exp(-tau*U), and the drift that keeps this invariant under noise of
-covariance 2*eps*G/tau is -G*dU + Gamma/tau. At tau = 1 it is the paper's equation.
+Gamma is divided by tau because the chain targets exp(-tau*U), and the drift that leaves this invariant under noise of
+covariance 2*eps*G/tau is -G*dU + Gamma/tau. For tau = 1 this is the paper's equation.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from sparse_langevin.sampling.priors import Prior
 
 @dataclass(slots=True)
 class BlockState:
-    """Views of one block: everything the update reads and writes."""
+    """Everything that the update of one block reads and writes, as views."""
 
     prior: Prior
     metric: Metric
@@ -37,7 +37,7 @@ class BlockState:
     grad: Tensor
     """Gradient of minus the log-likelihood; engines may overwrite it."""
     start: int = 0
-    """The block's place in the vector of all weights, which is where its noise begins."""
+    """Index of the block's first weight among all weights, where the block's noise begins too."""
     latent: tuple[Tensor, ...] = ()
     """The prior's vectors, in its order."""
     moments: tuple[Tensor, ...] = ()
@@ -45,13 +45,13 @@ class BlockState:
     velocity: Tensor | None = None
     """Running average of the steps, or None without momentum."""
     curvature: Tensor | None = None
-    """Diagonal Hessian of minus the log-likelihood, when Gamma is on."""
+    """Diagonal Hessian of minus the log-likelihood, or None without Gamma."""
     keep: Tensor | None = None
-    """False where a weight is held at zero."""
+    """Mask that is False where a weight is held at zero, or None."""
     numbers: tuple[float, ...] = ()
     """The prior's numbers in this step."""
     arrays: tuple[Any, ...] = ()
-    """What an engine keeps of the block from step to step: the native one its tensors as NumPy arrays."""
+    """What an engine caches between steps; the native engine keeps the tensors as NumPy arrays."""
 
     @property
     def span(self) -> slice:
@@ -60,7 +60,7 @@ class BlockState:
 
 
 class StepScalars(NamedTuple):
-    """What all blocks share in one step: numbers, or 0-d tensors of float64 under torch.compile."""
+    """The scalars of one step, shared by all blocks: numbers, or 0-d float64 tensors under torch.compile."""
 
     step_size: float
     tau: float
@@ -71,24 +71,24 @@ class StepScalars(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Reductions over one block, after the update."""
+    """Sums over one block, after the update."""
 
     included: float
-    """sum of the inclusion probabilities"""
+    """Sum of the inclusion probabilities."""
     linear: float
-    """the prior's part in B of the equation for sigma"""
+    """The prior's contribution to B in the equation for sigma."""
     quadratic: float
-    """its part in C"""
+    """The prior's contribution to C."""
     drift: float
-    """squared norm of the deterministic part of the step"""
+    """Squared norm of the deterministic part of the step."""
     noise: float
-    """squared norm of the random part of the step"""
+    """Squared norm of the random part of the step."""
 
 
 def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Take one step with ``block`` in place; return its `Sums` as 0-d tensors, so that nothing waits for the device.
+    """Update ``block`` in place by one step; return its `Sums` as 0-d tensors, so that nothing waits for the device.
 
-    ``z`` holds standard normal numbers; None at infinite tau.
+    ``z`` holds standard normal numbers; it is None at infinite tau.
     """
     u = block.prior.add_gradient(block.grad, block.beta, block.latent, block.numbers)
     drift, noise = _move(block, u, step, z)
@@ -100,7 +100,7 @@ def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tens
 
 
 def _move(block: BlockState, u: Tensor, step: StepScalars, noise: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Langevin step of the weights; squared norms of its two parts, before momentum."""
+    """Move the weights by one Langevin step; return the squared norms of its two parts, before momentum."""
     beta = block.beta
     moved, share = (beta, 1.0) if block.velocity is None else (block.velocity.mul_(step.momentum), 1.0 - step.momentum)
     step_size = step.step_size * share
@@ -134,10 +134,10 @@ def _move(block: BlockState, u: Tensor, step: StepScalars, noise: Tensor | None)
 
 
 def _add_scaled(x: Tensor, y: Tensor, factor: float) -> None:
-    """Add factor*y to x, rounded as in `torch.optim`; under torch.compile, where factors are tensors, as it likes."""
+    """Add factor*y to x, rounded as in `torch.optim` except under torch.compile, where the factor is a tensor."""
     x.add_(y * factor) if isinstance(factor, Tensor) else x.add_(y, alpha=factor)
 
 
 def _add_quotient(x: Tensor, y: Tensor, z: Tensor, factor: float) -> None:
-    """Add factor*y/z to x."""
+    """Add factor*y/z to x, likewise."""
     x.add_(y / z * factor) if isinstance(factor, Tensor) else x.addcdiv_(y, z, value=factor)

@@ -1,4 +1,4 @@
-"""Likelihoods, how the data speak to the weights: one file each."""
+"""Likelihoods of the data given the weights: one file each."""
 
 from sparse_langevin.sampling.likelihoods.base import BatchEvaluation, Likelihood, call_model
 from sparse_langevin.sampling.likelihoods.categorical import CategoricalLikelihood

@@ -1,7 +1,7 @@
-"""What a likelihood is to a sampler, and what those of the library share.
+"""The interface between a likelihood and a sampler, and what the likelihoods of the library share.
 
 A likelihood evaluates a batch and returns its log-likelihood *summed* over the ``n`` examples; the sampler, and only
-the sampler, scales it by N/n. To add one write one file: any object with the face of `Likelihood` will do.
+the sampler, scales it by N/n. A new likelihood is one file: any object with the interface of `Likelihood` will do.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,32 +11,32 @@ from torch import Tensor, nn
 
 
 class BatchEvaluation(NamedTuple):
-    """What a likelihood says of one batch."""
+    """The result of evaluating one batch."""
 
     log_likelihood: Tensor
-    """Sum over the batch, up to terms that do not depend on the weights."""
+    """The log-likelihood summed over the batch, up to terms that do not depend on the weights."""
     examples: int
     """Number of examples n in the batch."""
     loss: Tensor
-    """What a user wants to watch: mean squared error, cross entropy, or mean negative log-likelihood."""
+    """The loss shown to the user: mean squared error, cross entropy, or mean negative log-likelihood."""
     rss: Tensor | None = None
-    """Sum of squared residuals, when there are residuals."""
+    """Sum of squared residuals, if there are residuals."""
     residuals_per_example: int = 0
     """The dimension d of one response."""
 
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """What the sampler needs of a likelihood.
+    """What the sampler needs from a likelihood.
 
-    One that learns its noise level also has ``next_sigma(residuals, weights, rss, linear, quadratic)``, see
-    `GaussianLikelihood`, and gives ``rss`` in its evaluations. One whose observations are the model's output plus noise
-    of deviation sigma says so with ``additive_noise = True``; predictions then include that noise.
+    A likelihood that learns its noise level also has ``next_sigma(residuals, weights, rss, linear, quadratic)``, see
+    `GaussianLikelihood`, and gives ``rss`` in its evaluations. If observations are the model's output plus noise of
+    standard deviation sigma, it has ``additive_noise = True``, and predictions include that noise.
     """
 
     @property
     def sigma(self) -> float:
-        """Noise level to start from; 1 where there is none."""
+        """The initial noise level; 1 if there is none."""
 
     @property
     def learn(self) -> bool:
@@ -56,18 +56,18 @@ def call_model(model: Callable[..., Any], inputs: Any) -> Tensor:
         outputs = model(inputs)
     if not isinstance(outputs, Tensor):
         raise TypeError(
-            f"the model returned {type(outputs).__name__}, not a tensor: "
-            "use a function (model, batch) -> log-likelihood per example as the likelihood"
+            f"the model returned {type(outputs).__name__}, not a tensor: pass a function (model, batch) -> "
+            "log-likelihood per example as the likelihood"
         )
     return outputs
 
 
 def as_pair(batch: Any) -> tuple[Any, Tensor]:
-    """Insist on a batch (inputs, targets)."""
+    """Return a batch as (inputs, targets); raise an error if it has another form."""
     if not isinstance(batch, tuple | list) or len(batch) != 2 or not isinstance(batch[1], Tensor):
         raise TypeError(
-            "this likelihood needs batches (inputs, targets) with targets a tensor, "
-            f"got {_outline(batch)}. For other batches pass a function (model, batch) -> log-likelihood per example."
+            "this likelihood needs batches of the form (inputs, targets), where targets is a tensor; got "
+            f"{_outline(batch)}. For other batches pass a function (model, batch) -> log-likelihood per example."
         )
     if batch[1].dim() == 0 or batch[1].numel() == 0:
         raise ValueError(f"the batch is empty: targets have shape {tuple(batch[1].shape)}")

@@ -18,16 +18,16 @@ class CategoricalLikelihood:
 
     @property
     def sigma(self) -> float:
-        """1: the scale of the spike-and-slab prior."""
+        """Always 1; it is the scale of the spike-and-slab prior."""
         return 1.0
 
     @property
     def learn(self) -> bool:
-        """False: there is nothing to learn."""
+        """False, since there is no noise level to learn."""
         return False
 
     def evaluate(self, model: nn.Module, batch: Any, sigma: float) -> BatchEvaluation:
-        """Negative cross entropy of a batch (inputs, targets)."""
+        """Return the negative cross entropy of a batch (inputs, targets)."""
         inputs, targets = as_pair(batch)
         logits = call_model(model, inputs)
         wanted = logits.shape[:1] + logits.shape[2:]
@@ -46,6 +46,6 @@ class CategoricalLikelihood:
         return BatchEvaluation(-total, targets.shape[0], total.detach() / targets.numel())
 
     def output_curvature(self, outputs: Tensor, sigma: float) -> Tensor:
-        """Second derivative of the log-likelihood with respect to each logit."""
+        """Return the second derivative of the log-likelihood with respect to each logit."""
         share = outputs.softmax(1)
         return share * (share - 1)

@@ -13,7 +13,7 @@ LogLikelihood = Callable[[nn.Module, Any], Tensor]
 
 @dataclass(frozen=True)
 class FunctionLikelihood:
-    """A user's own log-likelihood: ``function(model, batch)`` gives one value per example."""
+    """A user's own log-likelihood: ``function(model, batch)`` returns one value per example."""
 
     function: LogLikelihood
     sigma: float = 1.0
@@ -26,21 +26,21 @@ class FunctionLikelihood:
             seen = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
             raise ValueError(
                 "a log-likelihood function must return a 1-D tensor with one value per example, "
-                f"so that the sampler can scale by num_data/n; got {seen}. Do not sum or average over the batch."
+                f"so that the sampler can scale it by num_data/n; got {seen}. Do not sum or average over the batch."
             )
         total = values.sum()
         return BatchEvaluation(total, len(values), -total.detach() / len(values))
 
 
 def as_likelihood(likelihood: Likelihood | LogLikelihood) -> Likelihood:
-    """Wrap a plain function; leave a likelihood as it is."""
+    """Wrap a plain function as a likelihood; leave a likelihood as it is."""
     if isinstance(likelihood, type):
-        raise TypeError(f"pass an instance, {likelihood.__name__}(), not the class")
+        raise TypeError(f"the likelihood must be an instance, not a class: pass {likelihood.__name__}()")
     if isinstance(likelihood, Likelihood):
         if likelihood.learn and not callable(getattr(likelihood, "next_sigma", None)):
             raise TypeError(
-                f"{type(likelihood).__name__} says that sigma is learned (learn=True) but has no next_sigma(residuals, "
-                "weights, rss, linear, quadratic): define it, or set learn=False"
+                f"{type(likelihood).__name__} has learn=True but has no next_sigma(residuals, weights, rss, linear, "
+                "quadratic), which learns sigma: define it, or set learn=False"
             )
         return likelihood
     if callable(likelihood):

@@ -23,11 +23,11 @@ class GaussianLikelihood:
     Parameters
     ----------
     sigma
-        Noise level to start from, or to keep.
+        The initial noise level, or the fixed one.
     learn
-        Learn sigma by stochastic approximation (the default), or keep it fixed.
+        Whether to learn sigma by stochastic approximation (the default) or to keep it fixed.
     nu
-        Weight of the prior sigma^2 ~ InverseGamma(nu/2, nu*lambda/2), in observations.
+        Weight of the prior sigma^2 ~ InverseGamma(nu/2, nu*lambda/2), as a number of observations.
     lambda_
         The variance that this prior expects.
     """
@@ -46,13 +46,13 @@ class GaussianLikelihood:
                 raise ValueError(f"GaussianLikelihood.{name} must be a positive number, got {value!r}")
 
     def evaluate(self, model: nn.Module, batch: Any, sigma: float) -> BatchEvaluation:
-        """Sum of squared residuals and the log-likelihood of a batch (inputs, targets)."""
+        """Return the log-likelihood and the sum of squared residuals of a batch (inputs, targets)."""
         inputs, targets = as_pair(batch)
         outputs = call_model(model, inputs)
         if outputs.shape != targets.shape:
             raise ValueError(
-                f"the model's output has shape {tuple(outputs.shape)} but the targets have {tuple(targets.shape)}; "
-                "they must be equal (no broadcasting): reshape the targets or the output"
+                f"the model's output has shape {tuple(outputs.shape)} but the targets have shape "
+                f"{tuple(targets.shape)}: reshape one of them, since they are not broadcast"
             )
         rss = (outputs - targets).square().sum()
         value, examples, residuals = rss.detach(), len(targets), targets.numel()
@@ -65,23 +65,23 @@ class GaussianLikelihood:
         )
 
     def output_curvature(self, outputs: Tensor, sigma: float) -> Tensor:
-        """Second derivative of the log-likelihood with respect to each output."""
+        """Return the second derivative of the log-likelihood with respect to each output."""
         return torch.full_like(outputs, -1.0 / sigma**2)
 
     def next_sigma(self, residuals: int, weights: int, rss: float, linear: float, quadratic: float) -> float:
-        """Where sigma would go if it were optimised now.
+        """Return the mode of sigma given everything else, towards which the stochastic approximation moves.
 
         Parameters
         ----------
         residuals
-            N*d, with d the dimension of one response.
+            Number of residuals N*d, where d is the dimension of one response.
         weights
             Number of weights under priors that scale with sigma.
         rss
-            The residual sum of squares of the whole data set, or N/n times that of a batch.
+            The sum of squared residuals of the whole data set, or N/n times that of a batch.
         linear
-            The priors' part in B of the equation for sigma, such as sum kappa0*|beta|.
+            The priors' contribution to B in the equation for sigma, such as sum kappa0*|beta|.
         quadratic
-            The priors' part in C, such as sum kappa1*beta^2.
+            The priors' contribution to C, such as sum kappa1*beta^2.
         """
         return sigma_root(residuals + weights + self.nu, linear, rss + quadratic + self.nu * self.lambda_)

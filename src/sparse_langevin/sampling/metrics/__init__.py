@@ -1,4 +1,4 @@
-"""Metrics, also called preconditioners: one file each. A new one derives from `Metric` and changes nothing else."""
+"""Metrics, also called preconditioners: one file each. A new one derives from `Metric`; nothing else need change."""
 
 from sparse_langevin.sampling.metrics.base import Metric, NativeMetric, as_metric
 from sparse_langevin.sampling.metrics.identity import Identity

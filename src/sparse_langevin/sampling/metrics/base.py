@@ -1,10 +1,10 @@
-r"""What a metric is to a sampler: the diagonal matrix G that scales the Langevin step.
+r"""The interface between a metric and a sampler: the diagonal matrix G that scales the Langevin step.
 
     beta = beta - eps*(G*u - Gamma/tau) + sqrt(2*eps*G/tau)*z,   u = dU/dbeta with U the potential,   Gamma = dG/dbeta.
 
-To add a metric write one file: a frozen dataclass that derives from `Metric`, with ``numbers``, ``inverse`` and, for
-speed on the CPU, ``native``. A metric that depends on the weights biases the samples unless Gamma is added: give it
-``gamma`` and a ``correction``.
+A new metric is one file: a frozen dataclass that derives from `Metric`, with ``numbers``, ``inverse`` and, for speed on
+the CPU, ``native``. A metric that depends on the weights biases the samples unless Gamma is added: define ``gamma`` and
+``correction`` for that.
 """
 
 from collections.abc import Callable
@@ -15,29 +15,29 @@ from torch import Tensor
 Vectors = tuple[Tensor, ...]
 """A block's vectors, in the order of `Metric.vectors`."""
 Numbers = tuple[float, ...]
-"""What a metric's formulas need in one step; tensors of no dimension under torch.compile."""
+"""The numbers in a metric's formulas that hold for one step; 0-d tensors under torch.compile."""
 
 
 class NativeMetric(NamedTuple):
-    """A metric's formulas for one weight, each compiled by `runtime.jit.reassociated`; rules as for `NativePrior`."""
+    """A metric's formulas for one weight, each compiled by `runtime.jit.reassociated`; see also `NativePrior`."""
 
     inverse: Callable[..., Any] | None
-    """(u, state, numbers) to (new state, 1/G); None where G = 1."""
+    """A function (u, state, numbers) -> (new state, 1/G), or None if G = 1."""
     gamma: Callable[..., Any] | None = None
-    """(u, curvature, new state, 1/G, numbers) to Gamma."""
+    """A function (u, curvature, new state, 1/G, numbers) -> Gamma."""
 
 
 class Metric:
-    """A diagonal metric: derive from it, and define what differs.
+    """Base class of diagonal metrics; a metric overrides what differs.
 
     Attributes
     ----------
     vectors : tuple of str
-        Names of the vectors that it keeps, one number per weight; they begin at zero.
+        Names of the vectors that the metric keeps, with one number per weight; they begin at zero.
     correction : str or None
-        How the curvature for Gamma is found, see `DiagonalHessian`; None leaves Gamma out.
+        How the curvature for Gamma is computed, see `RMSprop`; None leaves Gamma out.
     squares : bool
-        Whether it uses the square of the gradient, which must then be finite too.
+        Whether the metric uses the square of the gradient, which must then be finite too.
     """
 
     vectors: ClassVar[tuple[str, ...]] = ()
@@ -45,34 +45,34 @@ class Metric:
     correction: str | None = None
 
     def native(self) -> NativeMetric | None:
-        """Its formulas for compiled code; without them updates run in torch, several times slower."""
+        """Return the formulas for compiled code; without them updates run in torch, several times slower."""
         return None
 
     def numbers(self, step: int) -> Numbers:
-        """What the formulas of step k = 1, 2, ... need."""
+        """Return the numbers that the formulas need at ``step`` = 1, 2, ..."""
         return ()
 
     def inverse(self, u: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor | None:
-        """Update the vectors in place with the gradient ``u``, and return 1/G; None where G = 1."""
+        """Update the vectors in place with the gradient ``u``, and return 1/G, or None if G = 1."""
         raise NotImplementedError(f"{type(self).__name__} must define inverse(u, vectors, numbers)")
 
     def gamma(self, u: Tensor, curvature: Tensor, vectors: Vectors, inverse: Tensor, numbers: Numbers) -> Tensor:
-        """Gamma = dG/dbeta, for ``curvature`` = du/dbeta."""
+        """Return Gamma = dG/dbeta, given ``curvature`` = du/dbeta."""
         raise NotImplementedError(
-            f"{type(self).__name__} must define gamma(u, curvature, vectors, inverse, numbers) to be corrected"
+            f"{type(self).__name__} must define gamma(u, curvature, vectors, inverse, numbers) to have a correction"
         )
 
     def trouble(self, step: int, vectors: Vectors, step_size: float, tau: float) -> str | None:
-        """What a user should know about a running chain; asked after a few steps of it."""
+        """Return a warning about the running chain, or None; called at a few steps only."""
         return None
 
 
 def as_metric(value: object) -> Metric:
-    """Insist on a metric."""
+    """Return ``value``; raise an error if it is not a metric."""
     if isinstance(value, Metric):
         return value
     hint = f": pass an instance, {value.__name__}()" if isinstance(value, type) else ""
     raise TypeError(
-        "preconditioner must be Identity(), RMSprop(...) or a class derived from "
+        "preconditioner must be Identity(), RMSprop(...) or an instance of a class derived from "
         f"sparse_langevin.sampling.metrics.Metric; got {value!r}{hint}"
     )

@@ -12,8 +12,8 @@ class Identity(Metric):
     """No preconditioner: the same step for every weight."""
 
     def inverse(self, u: Tensor, vectors: Vectors, numbers: Numbers) -> None:
-        """One."""
+        """Return None, which stands for 1/G = 1."""
 
     def native(self) -> NativeMetric:
-        """Nothing to compute."""
+        """Return a metric without formulas."""
         return NativeMetric(None)

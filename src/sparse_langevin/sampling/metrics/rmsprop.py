@@ -20,34 +20,34 @@ from sparse_langevin.sampling.metrics.base import Metric, NativeMetric, Numbers,
 from sparse_langevin.sampling.schedules import Constant, OneMinus, Polynomial, Schedule, as_schedule, value_at
 
 ALPHA = OneMinus(Polynomial(1.0, 100.0, 0.7))  # the paper's form, with the exponent and offset of its omega
-SETTLED = 1000  # steps after which a schedule of alpha is taken for what it will be
+SETTLED = 1000  # step from which on a schedule of alpha is considered settled
 
 
 class _Numbers(NamedTuple):
-    """What one step needs."""
+    """The numbers of one step."""
 
     memory: float
-    """alpha, or 0 at the first step"""
+    """alpha, or 0 at the first step."""
     fresh: float
-    """1 - memory"""
+    """1 - memory."""
     eta: float
 
 
 @dataclass(frozen=True)
 class RMSprop(Metric):
-    r"""Scale each weight's step by the running size of its gradient.
+    r"""Scale each weight's step by a running average of its gradient's size.
 
     Parameters
     ----------
     alpha
-        Memory of V: a number in [0, 1] or a schedule. The default 1 - (100 + k)^-0.7 starts at 0.96 and approaches 1,
-        the paper's form, so that the bias of leaving out Gamma vanishes; it is independent of omega.
+        Memory of V: a number in [0, 1] or a schedule. The default 1 - (100 + k)^-0.7 has the paper's form. It starts at
+        0.96 and approaches 1, so that the bias of leaving out Gamma vanishes; it is independent of omega.
     eta
         Regularisation in G = 1/(eta + sqrt(V)); 1e-3 is the paper's value.
     correction
-        ``None`` leaves Gamma out. ``"auto"`` adds it, with the exact diagonal of the Hessian when the model is one
-        ``nn.Linear`` under one of the library's likelihoods, and Hutchinson's estimate (one Hessian-vector product a
-        step) otherwise. ``"exact"`` and ``"hutchinson"`` insist on one of the two.
+        ``None`` leaves Gamma out. ``"auto"`` adds it, with the exact diagonal of the Hessian if the model is one
+        ``nn.Linear`` with one of the library's likelihoods, and with Hutchinson's estimate (one Hessian-vector product
+        per step) otherwise. ``"exact"`` and ``"hutchinson"`` choose one of the two.
     """
 
     alpha: float | Schedule = ALPHA
@@ -69,7 +69,7 @@ class RMSprop(Metric):
         object.__setattr__(self, "_alpha", as_schedule(self.alpha, "alpha"))
 
     def numbers(self, step: int) -> Numbers:
-        """The memory of V, one minus it, and eta."""
+        """Return the memory of V, one minus the memory, and eta."""
         alpha = value_at(self._alpha, step, "alpha", high=1.0)  # type: ignore[attr-defined]
         memory = 0.0 if step == 1 else alpha
         return _Numbers(memory, 1.0 - memory, float(self.eta))
@@ -78,20 +78,20 @@ class RMSprop(Metric):
         """Update V and return eta + sqrt(V)."""
         memory, fresh, eta = numbers
         v = vectors[0].mul_(memory)
-        # As in `torch.optim`; under torch.compile, where factors are tensors, as it likes.
+        # Rounded as in `torch.optim`, except under torch.compile, where the factor is a tensor.
         v.add_(u * u * fresh) if isinstance(fresh, Tensor) else v.addcmul_(u, u, value=fresh)
         return v.sqrt() + eta
 
     def gamma(self, u: Tensor, curvature: Tensor, vectors: Vectors, inverse: Tensor, numbers: Numbers) -> Tensor:
-        """Gamma for G = 1/(eta + sqrt(V)); zero where V is, since the gradient is zero there."""
+        """Return Gamma for G = 1/(eta + sqrt(V)); it is zero where V is, since the gradient is zero there."""
         root = vectors[0].sqrt()
         value = u * curvature * -numbers[1] / inverse.square().mul_(root)
         return value.masked_fill_(root == 0, 0.0)
 
     def trouble(self, step: int, vectors: Vectors, step_size: float, tau: float) -> str | None:
-        """Whether the metric changes faster than the chain relaxes, which biases the samples without Gamma.
+        """Warn if the metric changes faster than the chain relaxes, which biases the samples without Gamma.
 
-        At stationarity the squared gradient is about h/tau, with h the curvature, plus minibatch noise; so
+        At stationarity the squared gradient is about h/tau, where h is the curvature, plus minibatch noise. Therefore
         eps*tau*V/(eta + sqrt(V)) is an upper estimate of the relaxation rate eps*G*h per step.
         """
         alpha: Schedule = self._alpha  # type: ignore[attr-defined]
@@ -102,14 +102,14 @@ class RMSprop(Metric):
         if forgotten <= rate:
             return None
         return (
-            f"1 - alpha = {forgotten:.3g} is large against the step size: the preconditioner forgets faster than "
-            f"the chain relaxes (about {rate:.2g} per step), and without the Gamma correction this widens the "
-            "samples by 10 % and more. Use a larger alpha (0.999, or a schedule towards 1), a larger step size, or "
-            "RMSprop(correction='auto')."
+            f"1 - alpha = {forgotten:.3g} is large compared with the step size: the preconditioner forgets faster than "
+            f"the chain relaxes (about {rate:.2g} per step). Without the Gamma correction this widens the spread of "
+            "the samples by 10 % or more. Use a larger alpha (0.999, or a schedule that approaches 1), a larger step "
+            "size, or RMSprop(correction='auto')."
         )
 
     def native(self) -> NativeMetric:
-        """The same for one weight."""
+        """Return the same formulas for one weight."""
         return _native()
 
 

@@ -1,4 +1,4 @@
-"""Priors: one file each. A new one derives from `Prior` and needs no change anywhere else."""
+"""Priors: one file each. A new one derives from `Prior`; nothing else need change."""
 
 from sparse_langevin.sampling.priors.base import NativePrior, Prior, as_prior
 from sparse_langevin.sampling.priors.gaussian import GaussianPrior

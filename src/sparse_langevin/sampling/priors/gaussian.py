@@ -25,7 +25,7 @@ class GaussianPrior(Prior):
         return self.sigma0**-2
 
     def numbers(self, sigma: float, scalars: Scalars) -> Numbers:
-        """The precision."""
+        """Return the precision."""
         return (self.precision,)
 
     def add_gradient(self, grad: Tensor, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
@@ -34,11 +34,11 @@ class GaussianPrior(Prior):
         return grad.add_(beta * precision) if isinstance(precision, Tensor) else grad.add_(beta, alpha=precision)
 
     def curvature(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> float:
-        """The precision."""
+        """Return the precision."""
         return numbers[0]
 
     def native(self) -> NativePrior:
-        """The same for one weight."""
+        """Return the same formulas for one weight."""
         return _native()
 
 

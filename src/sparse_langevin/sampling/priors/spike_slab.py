@@ -1,18 +1,18 @@
-r"""The spike and slab: a mixture of a Laplace and a Gaussian density, whose latent variables are learned.
+r"""The spike-and-slab prior: a mixture of a Laplace and a Gaussian density, whose latent variables are learned.
 
     beta | gamma ~ (1 - gamma) Laplace(0, sigma*v0) + gamma N(0, sigma^2*v1),
     gamma ~ Bernoulli(delta),   delta ~ Beta(a, b), one delta per layer.
 
-The chain never sees gamma; it sees expectations, tracked by stochastic approximation with step omega:
+The chain does not sample gamma; it tracks expectations by stochastic approximation with step omega:
 
     r     = P(gamma = 1 | beta)                      from the weights just sampled, see `mixture.log_odds`
     rho   = (1 - omega) rho + omega r                estimates E[gamma]
     s     = (1 - omega) s + omega rho                the same average once more, so that
-    kappa0 = (1 - s)/v0,  kappa1 = s/v1              are the paper's two vectors, kept in one
-    delta = (1 - omega) delta + omega * target       `SpikeSlab.delta_target`
+    kappa0 = (1 - s)/v0,  kappa1 = s/v1              are the paper's two vectors, stored as one
+    delta = (1 - omega) delta + omega * target       see `SpikeSlab.delta_target`
 
-and the drift is -(kappa0*sign(beta)/sigma + kappa1*beta/sigma^2). The weights' part in the equation for sigma is
-B = sum kappa0*|beta| and C = sum kappa1*beta^2.
+The drift is -(kappa0*sign(beta)/sigma + kappa1*beta/sigma^2). The weights contribute B = sum kappa0*|beta| and
+C = sum kappa1*beta^2 to the equation for sigma.
 """
 
 import functools
@@ -26,18 +26,18 @@ from torch import Tensor
 from sparse_langevin.sampling.mixture import delta_mean, log_ratio_at_zero
 from sparse_langevin.sampling.priors.base import NativePrior, Numbers, Prior, Scalars, Vectors
 
-COLLAPSE_STEP = 10_000  # weights may need long to leave the spike
+COLLAPSE_STEP = 10_000  # not earlier, since weights may take long to leave the spike
 
 
 class _Numbers(NamedTuple):
-    """What one step needs, see `SpikeSlab.numbers`."""
+    """The numbers of one step, see `SpikeSlab.numbers`."""
 
     spike: float
-    """1/(v0*sigma)"""
+    """1/(v0*sigma)."""
     slab: float
-    """1/(v1*sigma^2)"""
+    """1/(v1*sigma^2)."""
     log_odds: float
-    """of inclusion of a weight at zero"""
+    """Log-odds of inclusion of a weight at zero."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class SpikeSlab(Prior):
     b
         Second parameter of that prior. ``None`` takes the layer's number of weights, as the paper does.
     delta
-        Inclusion probability to start from; rho and s start there too.
+        Initial inclusion probability; rho and s start from it too.
     delta_update
         ``"mean"`` (default) moves delta towards its posterior mean (sum rho + a)/(a + b + p). ``"mode"`` is the
-        paper's (sum rho + a - 1)/(a + b + p - 2), which runs to zero with a = 1 and takes every weight with it.
+        paper's (sum rho + a - 1)/(a + b + p - 2); with a = 1 it drives delta, and with it every weight, to zero.
         ``"fixed"`` keeps delta.
     """
 
@@ -83,20 +83,20 @@ class SpikeSlab(Prior):
             raise ValueError(f"SpikeSlab.delta_update must be 'mean', 'mode' or 'fixed', got {self.delta_update!r}")
 
     def scalars(self) -> tuple[str, ...]:
-        """The layer's inclusion probability."""
+        """Return the name of the layer's inclusion probability."""
         return ("delta",)
 
     def initial(self) -> dict[str, float]:
-        """Everything starts at ``delta``."""
+        """Start rho, s and delta from the prior's ``delta``."""
         return dict.fromkeys(("rho", "s", "delta"), self.delta)
 
     def log_odds_at_zero(self, delta: float) -> float:
-        """Log-odds of inclusion of a weight at zero; finite for any delta in [0, 1]."""
+        """Return the log-odds of inclusion of a weight at zero; they are finite for any delta in [0, 1]."""
         tiny = 1e-300
         return log_ratio_at_zero(self.v0, self.v1) + math.log(max(delta, tiny)) - math.log(max(1.0 - delta, tiny))
 
     def numbers(self, sigma: float, scalars: Scalars) -> Numbers:
-        """Factors of the spike's and the slab's gradient, and the log-odds of a weight at zero."""
+        """Return the factors of the spike's and the slab's gradient, and the log-odds of a weight at zero."""
         log_odds = self.log_odds_at_zero(scalars["delta"])
         return _Numbers(1.0 / (self.v0 * sigma), 1.0 / (self.v1 * (sigma * sigma)), log_odds)
 
@@ -108,11 +108,11 @@ class SpikeSlab(Prior):
         return grad.add_(pull.add_((s * beta).mul_(slab)))
 
     def curvature(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
-        """That of the slab; the Laplace part has none away from zero."""
+        """Return the curvature of the slab; the Laplace spike has none away from zero."""
         return vectors[1] * numbers[1]
 
     def inclusion(self, beta: Tensor, numbers: Numbers) -> Tensor:
-        """P(gamma = 1 | beta) through log-odds; the quotient of densities would underflow to 0/0."""
+        """Return P(gamma = 1 | beta), computed from log-odds since the quotient of densities would underflow to 0/0."""
         spike, slab, log_odds_at_zero = numbers
         log_odds = beta.abs().mul_(spike).add_(log_odds_at_zero)
         return torch.sigmoid_(log_odds.add_(beta.square().mul_(-0.5 * slab)))
@@ -120,7 +120,7 @@ class SpikeSlab(Prior):
     def update(
         self, beta: Tensor, vectors: Vectors, numbers: Numbers, omega: float
     ) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Stochastic approximation of rho and s; sum rho, sum kappa0*|beta| and sum kappa1*beta^2."""
+        """Update rho and s, and return sum rho, sum kappa0*|beta| and sum kappa1*beta^2."""
         rho, s = vectors
         rho.mul_(1.0 - omega).add_(self.inclusion(beta, numbers) * omega)
         s.mul_(1.0 - omega).add_(rho * omega)
@@ -128,11 +128,11 @@ class SpikeSlab(Prior):
 
     @property
     def divisors(self) -> tuple[float, float, float]:
-        """kappa0 and kappa1 are divided by v0 and v1 after they are summed up."""
+        """Divide by v0 and v1, the denominators of kappa0 and kappa1, after the summation."""
         return 1.0, self.v0, self.v1
 
     def delta_target(self, sum_rho: float, size: int, delta: float) -> float:
-        """Where delta would go if it were optimised now."""
+        """Return the value towards which the stochastic approximation moves delta."""
         b = float(size) if self.b is None else self.b
         if self.delta_update == "fixed":
             return delta
@@ -141,32 +141,32 @@ class SpikeSlab(Prior):
         return (sum_rho + self.a - 1.0) / (self.a + b + size - 2.0)
 
     def next_scalars(self, scalars: Scalars, included: float, size: int, omega: float) -> dict[str, float]:
-        """Stochastic approximation of delta."""
+        """Return the next delta of the stochastic approximation."""
         delta = scalars["delta"]
         return {"delta": (1.0 - omega) * delta + omega * self.delta_target(included, size, delta)}
 
     def warning(self) -> str | None:
-        """Whether the slab has the higher density at zero."""
+        """Warn if the slab has the higher density at zero."""
         if log_ratio_at_zero(self.v0, self.v1) <= 0:
             return None
         return (
             f"v0 = {self.v0:g}, v1 = {self.v1:g} make the slab the narrower component at zero, so rho is not an "
-            "inclusion probability: zeros get a high rho and strong effects a low one. v0 is the spike: use a small v0 "
-            "and a large v1, such as v0=0.1, v1=10."
+            "inclusion probability: zeros get a high rho and strong effects a low one. v0 is the scale of the spike: "
+            "use a small v0 and a large v1, such as v0=0.1 and v1=10."
         )
 
     def trouble(self, step: int, included: float) -> str | None:
-        """Whether less than half a weight of the layer is expected in the slab: the prior has taken them all."""
+        """Warn if the expected number of the layer's weights in the slab is below one half."""
         if step != COLLAPSE_STEP or included >= 0.5:
             return None
         return (
-            f"every weight is in the spike after {step} steps (expected number in the slab {included:.2g}). If "
-            "something should be selected there, use a smaller v0, standardise the inputs, or start in the slab: "
-            "SpikeSlab(delta=0.99, b=1.0)."
+            f"every weight is in the spike after {step} steps (the expected number in the slab is {included:.2g}). If "
+            "weights of this layer should be selected, use a smaller v0, standardise the inputs, or start in the slab "
+            "with SpikeSlab(delta=0.99, b=1.0)."
         )
 
     def native(self) -> NativePrior:
-        """The same for one weight."""
+        """Return the same formulas for one weight."""
         return _native()
 
 

@@ -1,4 +1,4 @@
-"""Pruning: when and what to set to zero."""
+"""Pruning: which weights are set to zero, and when."""
 
 from sparse_langevin.sampling.pruning.criteria import Criterion, Inclusion, Magnitude
 from sparse_langevin.sampling.pruning.plan import Layer, Pruning, lowest, prune

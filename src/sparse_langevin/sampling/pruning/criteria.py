@@ -1,4 +1,4 @@
-"""What makes a weight go first when a layer is pruned. A new criterion is a frozen dataclass with a ``score``."""
+"""Criteria for which weights are pruned first. A new criterion is a frozen dataclass with a method ``score``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from torch import Tensor
 
 
 class Criterion(Protocol):
-    """Gives each weight of a layer a score; those with the lowest are pruned."""
+    """Gives each weight of a layer a score; those with the lowest scores are pruned."""
 
     def score(self, beta: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
-        """One number per weight, given the weights and what the sampler keeps of each of them, by name."""
+        """Return one number per weight, given the weights and the sampler's vectors by name (see `Layer`)."""
 
 
 @dataclass(frozen=True)
 class Magnitude:
-    """The smallest weights go first."""
+    """Prunes the smallest weights first."""
 
     def score(self, beta: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
-        """The absolute value."""
+        """Return the absolute values."""
         return beta.abs()
 
 
@@ -28,13 +28,13 @@ MAGNITUDE = Magnitude()
 
 @dataclass(frozen=True)
 class Inclusion:
-    """The weights least likely to be in the slab go first.
+    """Prunes the weights that are least likely to be in the slab first.
 
-    rho is an average over many steps, so that a weight which happens to pass through zero at a pruning is not lost.
+    rho is an average over many steps, so that a weight is not lost if it happens to pass through zero at a pruning.
     """
 
     def score(self, beta: Tensor, vectors: Mapping[str, Tensor]) -> Tensor:
-        """The inclusion probability rho."""
+        """Return the inclusion probabilities rho."""
         if "rho" not in vectors:
             raise ValueError(
                 "Pruning(criterion=Inclusion()) needs inclusion probabilities, which only a spike-and-slab prior has: "

@@ -1,4 +1,4 @@
-r"""Pruning: when and what to set to zero.
+r"""Pruning plans: which weights are set to zero, and when.
 
 The share of zeros grows from 0 at step ``start`` to ``target`` at step ``end``, with t = (k - start)/(end - start):
 
@@ -6,7 +6,8 @@ The share of zeros grows from 0 at step ``start`` to ``target`` at step ``end``,
     exponential:  s_k = target * (1 - e^(-5t)) / (1 - e^-5)
 
 Every ``every`` steps, and at ``end``, the weights with the lowest scores (by default the smallest ones) are set to
-zero: exactly round(s_k * p) of them, in each sparse layer or over all of them. From ``end`` on the zeros stay.
+zero: exactly round(s_k * p) of p weights, in each sparse layer or in all of them together. After ``end`` the zeros are
+fixed.
 """
 
 import math
@@ -30,19 +31,19 @@ class Pruning:
     target
         Share of the sparse layers' weights that are zero in the finished model, in [0, 1).
     end
-        Step at which the target is reached; zeros are fixed from then on.
+        Step at which the target is reached; the zeros are fixed from then on.
     start
         Step after which pruning begins.
     every
         Steps between prunings.
     growth
-        ``"cubic"`` or ``"exponential"``: how the share grows.
+        How the share grows: ``"cubic"`` or ``"exponential"``.
     scope
-        ``"layer"`` prunes the same share of each sparse layer, ``"global"`` the smallest weights of all of them.
+        ``"layer"`` prunes the same share of each sparse layer, ``"global"`` the lowest scores among all of them.
     regrow
-        If true, pruned weights go on moving until the next pruning and may come back; otherwise zero is for good.
+        If true, pruned weights move on until the next pruning and may survive it; otherwise they stay at zero.
     criterion
-        What makes a weight go first: `Magnitude`, `Inclusion`, or an object of your own with a method ``score``.
+        Which weights are pruned first: `Magnitude`, `Inclusion`, or an object of your own with a method ``score``.
     """
 
     target: float
@@ -56,7 +57,7 @@ class Pruning:
 
     def __post_init__(self) -> None:
         if not 0 <= self.target < 1:
-            raise ValueError(f"Pruning.target is a share of weights in [0, 1), got {self.target!r} (70 % is 0.7)")
+            raise ValueError(f"Pruning.target must be a share in [0, 1), such as 0.7 for 70 %, got {self.target!r}")
         if not 0 <= self.start < self.end:
             raise ValueError(f"Pruning needs 0 <= start < end, got start={self.start!r}, end={self.end!r}")
         if self.every < 1:
@@ -71,7 +72,7 @@ class Pruning:
             raise ValueError(f"Pruning.scope must be 'layer' or 'global', got {self.scope!r}")
 
     def share(self, step: int) -> float:
-        """Share of zeros wanted after ``step``."""
+        """Return the share of zeros after ``step``."""
         t = min(1.0, max(0.0, (step - self.start) / (self.end - self.start)))
         if t == 1.0:
             return self.target
@@ -88,16 +89,18 @@ class Pruning:
 
 
 class Layer(NamedTuple):
-    """A sparse layer to prune: its weights, what is kept of them, and which are kept."""
+    """A sparse layer to prune."""
 
     beta: Tensor
+    """The weights."""
     keep: Tensor
+    """The mask: False where a weight is pruned."""
     vectors: Mapping[str, Tensor] = MappingProxyType({})
-    """What the sampler keeps of each weight, by name: ``rho`` under a spike and slab, ``v`` with RMSprop, ..."""
+    """The sampler's vectors for this layer, by name: ``rho`` with a spike and slab, ``v`` with RMSprop, and so on."""
 
 
 def prune(plan: Pruning, layers: Sequence[Layer], step: int) -> None:
-    """Zero the weights of the layers that go first, and mark them in ``keep``, both in place."""
+    """Set the weights with the lowest scores to zero and mark them in ``keep``, both in place."""
     scores = [plan.criterion.score(layer.beta, layer.vectors) for layer in layers]
     parts = [slice(i, i + 1) for i in range(len(layers))] if plan.scope == "layer" else [slice(0, len(layers))]
     for part in parts:
@@ -109,7 +112,7 @@ def prune(plan: Pruning, layers: Sequence[Layer], step: int) -> None:
 
 
 def lowest(scores: Tensor, count: int) -> Tensor:
-    """Mark exactly ``count`` lowest entries; ties go to the lower index.
+    """Return a mask of exactly ``count`` lowest entries; among equal entries the first ones are taken.
 
     Examples
     --------
