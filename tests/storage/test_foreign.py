@@ -56,7 +56,7 @@ def test_cut_and_foreign_files_are_named(name, files):
             read(files / name, "" if name == "a.npy" else "x")
     with pytest.raises(UnreadableError, match="there is no file"):
         variables(files / f"none.{name}")
-    with pytest.raises(UnreadableError, match=r"should end in \.npy, \.npz, \.h5, \.hdf5"):
+    with pytest.raises(UnreadableError, match=r"name must end in \.npy, \.npz, \.h5, \.hdf5"):
         variables(files / "a.pkl")
 
 

@@ -137,7 +137,7 @@ def _require_modest(size: int, stored: int) -> None:
 def _reading(path: Path) -> Iterator[None]:
     """Errors that name the file."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UnreadableError(f"{path} cannot be read: it should end in {', '.join(SUFFIXES)}")
+        raise UnreadableError(f"{path} cannot be read: its name must end in {', '.join(SUFFIXES)}")
     if not path.is_file():
         raise UnreadableError(f"there is no file {path}")
     try:

@@ -6,18 +6,17 @@ of their names. Nothing is unpickled.
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from sparse_langevin.storage.files import canonical, sha256, sha256_of_file
+from sparse_langevin.storage.foreign import SUFFIXES, UnreadableError, opened_array, variables
 
-SUFFIXES = (".npy", ".npz", ".h5", ".hdf5")
 USUAL = {"inputs": ("inputs", "x"), "outputs": ("outputs", "y"), "low": ("low",)}  # default names of variables
 PIECE = 1 << 24  # bytes that are read and checked at a time
 Given = str | Path | NDArray[Any]
@@ -64,7 +63,7 @@ class Source:
         """Shape with all samples, and the type to store: single precision stays single, all else becomes double."""
         shapes, types = [], []
         for index, part in enumerate(self.parts):
-            for array in self._open(index):
+            with self._open(index) as array:
                 if array.dtype.kind not in "fiu":
                     hint = ": turn the real and imaginary parts into channels" if array.dtype.kind == "c" else ""
                     raise ValueError(f"{self._where(part)} must hold real numbers, got {array.dtype}{hint}")
@@ -84,7 +83,7 @@ class Source:
         """The first samples, some at a time; an error names the first number that is not finite."""
         done = 0
         for index in range(len(self.parts)):
-            for array in self._open(index):
+            with self._open(index) as array:
                 row = max(1, dtype.itemsize * int(np.prod(array.shape[1:])))
                 step = max(1, PIECE // row)
                 for start in range(0, min(len(array), samples - done), step):
@@ -110,6 +109,7 @@ class Source:
             f"{self.label}, sample {first + sample}: the number{where} is {value}; repair such samples or omit them"
         )
 
+    @contextmanager
     def _open(self, index: int) -> Iterator[Any]:
         """One part as something that can be sliced; it is closed after use, and errors name the file."""
         part = self.parts[index]
@@ -118,43 +118,30 @@ class Source:
             return
         path, variable = part
         try:
-            if path.suffix.lower() == ".npy":
-                yield np.load(path, mmap_mode="r", allow_pickle=False)
-            elif path.suffix.lower() == ".npz":
-                with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-                    yield file[self._choose(path, variable, list(file))]
-            elif path.suffix.lower() in SUFFIXES:
-                with h5py.File(path, "r") as file:
-                    found: list[str] = []
-                    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-                    yield file[self._choose(path, variable, found)]
-            else:
-                raise ValueError(f"its name must end in {', '.join(SUFFIXES)}")
-        except _OfTheUser:
-            raise
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
-            raise ValueError(f"{self.label}: {path} cannot be read: {error}") from error
+            name = self._choose(path, variable, variables(path))
+            with opened_array(path, name) as array:
+                yield array
+        except UnreadableError as error:
+            raise ValueError(f"{self.label}: {error}") from error
 
     def _choose(self, path: Path, variable: str, there: list[str]) -> str:
+        if there == [""]:  # an .npy file
+            return ""
         if variable:
             if variable in there:
                 return variable
-            raise _OfTheUser(f"{self.label}: {path} has no variable {variable!r}; it has {', '.join(there) or 'none'}")
+            raise ValueError(f"{self.label}: {path} has no variable {variable!r}; it has {', '.join(there) or 'none'}")
         usual = [name for name in USUAL[self.label] if name in there]
         others = {name for names in USUAL.values() for name in names}
         if usual or (len(there) == 1 and there[0] not in others):
             return (usual or there)[0]
-        raise _OfTheUser(
+        raise ValueError(
             f"{self.label}: {path} has the variables {', '.join(there) or '(none)'}, and none is called "
             f"{' or '.join(USUAL[self.label])}: name one as {path}:NAME"
         )
 
     def _where(self, part: tuple[Path, str] | NDArray[Any]) -> str:
         return self.label if isinstance(part, np.ndarray) else f"{self.label} in {part[0]}"
-
-
-class _OfTheUser(ValueError):
-    """An error whose message needs no addition."""
 
 
 def _split(text: str) -> tuple[Path, str]:

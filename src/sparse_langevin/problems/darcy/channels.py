@@ -4,6 +4,8 @@ Both give integer facies (0 is the background) and map each facies to a permeabi
 """
 
 import math
+import struct
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +13,13 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from sparse_langevin.problems.darcy.grid import Array, Grid
+from sparse_langevin.storage.foreign import opened_array
 
 Facies = NDArray[np.int64]
+PIXELS = 50_000_000  # in an image: more would take minutes and gigabytes
 STEEPEST = 1000  # wavelengths that a channel's bends may reach
 MOST = 10_000  # channels in a field; a field needs more only if they are too narrow for the grid
 
@@ -185,13 +189,19 @@ def read_facies(path: str | Path) -> Facies:
     path = Path(path)
     try:
         if path.suffix.lower() == ".npy":
-            pixels = np.load(path, allow_pickle=False)
+            with opened_array(path) as array:
+                _require_few_pixels(array.size)
+                pixels = np.asarray(array[...])
         else:
-            with Image.open(path) as image:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit is ours
+                image = Image.open(path)
+            with image:
+                _require_few_pixels(image.width * image.height)
                 pixels = np.asarray(image if image.mode in ("1", "L", "I", "I;16", "F") else image.convert("L"))
     except FileNotFoundError as error:
         raise ValueError(f"there is no image {path}") from error
-    except (UnidentifiedImageError, OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} is not an image or array that can be read: {error}") from error
     if pixels.ndim != 2:
         raise ValueError(f"{path} must hold one value per pixel, got shape {pixels.shape}")
@@ -203,6 +213,11 @@ def read_facies(path: str | Path) -> Facies:
             f"{path} has {len(values)} distinct values, so it is not an image of facies: reduce it to a few first"
         )
     return np.asarray(facies, dtype=np.int64).reshape(pixels.shape)
+
+
+def _require_few_pixels(pixels: int) -> None:
+    if pixels > PIXELS:
+        raise ValueError(f"it has {pixels:,} pixels, and at most {PIXELS:,} are read: cut a part out of it")
 
 
 def _check_permeability(permeability: Sequence[float], facies: int) -> None:

@@ -35,6 +35,7 @@ from sparse_langevin.runtime.processes import each
 from sparse_langevin.storage.artefact import MANIFEST, Artefact, require_same
 from sparse_langevin.storage.errors import DamagedError, MismatchError
 from sparse_langevin.storage.files import canonical, locked, require_new, sha256, sweep, write_atomically, write_new
+from sparse_langevin.storage.foreign import own_dataset
 from sparse_langevin.surrogates import problem
 from sparse_langevin.surrogates.problem import Split
 
@@ -146,9 +147,9 @@ class DarcyData:
         parts = []
         for shard in self.artefact.files or ():
             with h5py.File(self.artefact.path(shard), "r") as file:
-                rows = file[name][:]
+                rows = own_dataset(file, name)[:]
                 if split is not None:
-                    rows = rows[file["test"][:] == (split == "test")]
+                    rows = rows[own_dataset(file, "test")[:] == (split == "test")]
                 parts.append(rows)
         return np.concatenate(parts)
 
@@ -158,7 +159,7 @@ class DarcyData:
             raise ValueError(f"{self.folder} holds samples 0 to {len(self) - 1}, got {index}")
         shard, row = divmod(index, int(self.recipe["shard_size"]))
         with h5py.File(self.artefact.path(_shard_name(shard)), "r") as file:
-            kappa, velocity, pressure, residual = (file[name][row] for name in ARRAYS[:4])
+            kappa, velocity, pressure, residual = (own_dataset(file, name)[row] for name in ARRAYS[:4])
         return kappa, Solution(self.grid, velocity, pressure, float(residual))
 
     def export_npz(self, path: str | Path, *, overwrite: bool = False) -> None:

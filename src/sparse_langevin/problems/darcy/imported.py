@@ -7,16 +7,15 @@ single kappa may also be (ny, nx).
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
 
-import h5py
 import numpy as np
 
 from sparse_langevin.problems.darcy.errors import mass_residual
 from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.solver import Neumann, Solution, check_permeabilities
+from sparse_langevin.runtime.memory import require_memory
+from sparse_langevin.storage.foreign import opened_array, variables
 
 NAMES = ("kappa", "velocity", "pressure")
 LOST = 0.01  # largest share of the mass that may be lost; rounding to single precision loses about 1e-5
@@ -99,29 +98,20 @@ class ImportedArrays:
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """Read kappa, and velocity and pressure if they are there, from .npy, .npz or HDF5 (.h5, .hdf5)."""
-    try:
-        arrays = _read(path)
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no file {path}") from error
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{path} is not a .npy, .npz or HDF5 file that can be read: {error}") from error
-    if "kappa" not in arrays:
+    names = {"kappa": ""} if path.suffix.lower() == ".npy" else {name: name for name in NAMES}
+    there = variables(path)
+    if names["kappa"] not in there:
         raise ValueError(f"{path} has no array 'kappa' of shape (samples, ny, nx): np.savez({path.name!r}, kappa=...)")
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiu":
-            raise ValueError(f"{name} in {path} must hold real numbers, got {array.dtype}")
+    arrays = {}
+    for name, variable in names.items():
+        if variable in there:
+            with opened_array(path, variable) as array:
+                if array.dtype.kind not in "fiu":
+                    raise ValueError(f"{name} in {path} must hold real numbers, got {array.dtype}")
+                require_memory(8 * array.size, f"{name} in {path}", "use fewer samples")
+                arrays[name] = np.asarray(array[...], dtype=float)
     if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
         arrays["kappa"] = arrays["kappa"][None]
     if arrays["kappa"].ndim != 3 or arrays["kappa"].size == 0:
         raise ValueError(f"kappa in {path} must have shape (samples, ny, nx), got {arrays['kappa'].shape}")
-    return {name: np.asarray(array, dtype=float) for name, array in arrays.items()}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if path.suffix.lower() == ".npy":
-        return {"kappa": np.load(path, allow_pickle=False)}
-    if path.suffix.lower() == ".npz":
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return {name: file[name] for name in NAMES if name in file}
-    with h5py.File(path, "r") as file:
-        return {name: file[name][:] for name in NAMES if isinstance(file.get(name), h5py.Dataset)}
+    return arrays
