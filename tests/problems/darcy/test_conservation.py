@@ -83,9 +83,9 @@ def test_double_precision_is_double_whatever_the_default():
 
 
 def test_the_rival_knows_which_sides_are_closed(tmp_path):
-    """With almost constant fields, the linearised solution is right to second order, on other sides, too."""
+    """With almost constant fields only the chance in the training mean is left, 1/sqrt(360) of a field's deviation."""
     grid, sides = Grid(6, 5, 2.0, 1.0), {"left": "flow -1", "top": "pressure 2"}
     settings = {"terms": 5, "kappa_0": 6.0, "variance": 1e-4}
-    data = generate(Recipe("kle", 12, grid, settings, 0.3, sides=sides, test_share=0.25), tmp_path, workers=0)
+    data = generate(Recipe("kle", 400, grid, settings, 0.3, sides=sides, test_share=0.1), tmp_path, workers=0)
     mean, first = (rival.errors["e1"] for rival in data.problem.baselines(data, "test"))
-    assert 1e-4 < mean < 1e-2 and first < 0.01 * mean
+    assert 1e-4 < mean < 1e-2 and first < 0.1 * mean
