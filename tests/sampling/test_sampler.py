@@ -450,3 +450,11 @@ def test_gradients_of_the_user_are_left_alone():
 def test_works_under_no_grad():
     with torch.no_grad():
         assert make().step(X, Y).drift_norm > 0
+
+
+def test_only_gaussian_noise_is_noise_of_a_new_observation():
+    def noise(likelihood):
+        return sgld(nn.Linear(3, 2), likelihood, num_data=10, step_size=1e-4).noise_std
+
+    assert noise(GaussianLikelihood(sigma=0.7)) == 0.7
+    assert noise(CategoricalLikelihood()) == noise(lambda model, batch: model(batch)[:, 0]) == 0.0

@@ -12,6 +12,7 @@ import pytest
 import sparse_langevin
 from sparse_langevin.surrogates import SurrogateRun, train
 from sparse_langevin.surrogates.export import export_run, load_exported
+from sparse_langevin.surrogates.problem import problem_from_json
 from tests.surrogates.conftest import short
 
 NETWORK = "planted:Planted"
@@ -103,3 +104,9 @@ def test_in_the_library(planted, data, monkeypatch):
     found = load_exported(planted / "exported", trust=True).predict(data.inputs("test"))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
     monkeypatch.delitem(sys.modules, "planted")
+
+
+@pytest.mark.parametrize("name", ["nobody", "vtk", "../darcy"])
+def test_a_problem_that_is_not_there_is_named(name):
+    with pytest.raises(ValueError, match=rf"there is no problem '{name}' in this version"):
+        problem_from_json({"problem": name})

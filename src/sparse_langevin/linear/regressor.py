@@ -46,9 +46,10 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         Number of steps at the beginning of each chain that are discarded.
     max_steps
         Largest number of steps of each chain after burn-in.
-    target_rhat, target_ess
-        Sampling ends when R-hat of the predictions is at most ``target_rhat`` and their effective sample size is at
-        least ``target_ess``.
+    target_rhat
+        Sampling ends when R-hat of the predictions is at most this and their effective sample size is large enough.
+    target_ess
+        The effective sample size at which sampling may end.
     n_jobs
         Number of chains that run at the same time, each in a thread. As everywhere in scikit-learn, None means 1 unless
         a `joblib.parallel_config` says otherwise, and -1 uses all cores. The results do not depend on it.

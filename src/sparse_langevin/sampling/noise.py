@@ -43,8 +43,10 @@ class CounterNoise:
         Length of each vector.
     stream
         Number of the stream; the streams of one seed are independent.
-    dtype, device
-        Precision and device of the vectors.
+    dtype
+        Precision of the vectors.
+    device
+        Device of the vectors.
 
     Attributes
     ----------

@@ -76,8 +76,10 @@ def run(
 
     Parameters
     ----------
-    extent, lengths
-        The number of replicates and the lengths of the chains. A folder made with other lengths is refused.
+    extent
+        The number of replicates.
+    lengths
+        The lengths of the chains. A folder made with other lengths is refused.
     folder
         The folder of the records.
     workers

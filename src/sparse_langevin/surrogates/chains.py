@@ -33,7 +33,11 @@ def train_chains(
 
     Parameters
     ----------
-    settings, data, run, device, save_every
+    settings, data, run
+        As in `train`.
+    device
+        As in `train`.
+    save_every
         As in `train`.
     chains
         Number of chains.

@@ -177,7 +177,8 @@ class DataSet(Protocol):
 
 def problem_module(name: str) -> ModuleType:
     """The module of a problem: one of this package, or one that another installed package offers."""
-    if name.isidentifier() and find_spec(f"{GROUP}.{name}") is not None:
+    spec = find_spec(f"{GROUP}.{name}") if name.isidentifier() else None
+    if spec is not None and spec.submodule_search_locations is not None:  # a folder
         return import_module(f"{GROUP}.{name}")
     for entry in entry_points(group=GROUP, name=name):
         found: ModuleType = entry.load()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparse_langevin.problems.darcy import Dirichlet, Grid, Neumann, Solver, energy
+from sparse_langevin.problems.darcy import Dirichlet, Grid, Neumann, Recipe, Solver, energy, generate
 from sparse_langevin.problems.darcy.conservation import DivergenceFree, first_order
 
 GRIDS = [Grid(6, 4, 2.0, 1.0), Grid(5, 1), Grid(1, 3), Grid(1, 1)]
@@ -80,3 +80,12 @@ def test_double_precision_is_double_whatever_the_default():
     change = first_order(grid, kappa, torch.tensor(1.0), u) - u
     assert float(grid.divergence(change).abs().max()) < 1e-12
     assert float(grid.divergence(DivergenceFree(grid, dtype=torch.float64)(u)).abs().max()) < 1e-12
+
+
+def test_the_rival_knows_which_sides_are_closed(tmp_path):
+    """With almost constant fields only the chance in the training mean is left, 1/sqrt(360) of a field's deviation."""
+    grid, sides = Grid(6, 5, 2.0, 1.0), {"left": "flow -1", "top": "pressure 2"}
+    settings = {"terms": 5, "kappa_0": 6.0, "variance": 1e-4}
+    data = generate(Recipe("kle", 400, grid, settings, 0.3, sides=sides, test_share=0.1), tmp_path, workers=0)
+    mean, first = (rival.errors["e1"] for rival in data.problem.baselines(data, "test"))
+    assert 1e-4 < mean < 1e-2 and first < 0.1 * mean

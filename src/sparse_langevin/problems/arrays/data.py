@@ -73,8 +73,10 @@ def import_arrays(
         Title of reports; the folder's name unless given.
     test_share
         Share of the samples in the test part, in [0, 1).
-    shuffle, seed
-        Whether the test part is drawn at random, and with which seed; otherwise it is the last samples.
+    shuffle
+        Whether the test part is drawn at random; otherwise it is the last samples.
+    seed
+        Seed of the drawing.
     samples
         Number of samples to use, the first ones; all unless given.
     """

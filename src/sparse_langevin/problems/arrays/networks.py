@@ -135,7 +135,11 @@ class Decoder(nn.Module):
 
     Parameters
     ----------
-    problem, width, depth, hidden
+    problem
+        What the network is for.
+    width, depth
+        As in `Encoder`.
+    hidden
         As in `Encoder`.
     """
 
@@ -158,7 +162,11 @@ class EncoderDecoder(nn.Module):
 
     Parameters
     ----------
-    problem, width, depth, hidden
+    problem
+        What the network is for.
+    width, depth
+        As in `Encoder`.
+    hidden
         As in `Encoder`.
     code
         Length of the code.

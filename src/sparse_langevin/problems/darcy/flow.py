@@ -22,8 +22,12 @@ class Flow:
     ----------
     source
         The source f in div u = f.
-    left, right, bottom, top
+    left
         ``"pressure VALUE"``, or ``"flow VALUE"`` with the outward normal velocity.
+    right
+        The same for the right side.
+    bottom, top
+        The same for these sides.
 
     Examples
     --------

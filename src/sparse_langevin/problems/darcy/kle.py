@@ -35,8 +35,10 @@ class KLE:
         Number of terms that are kept, from 1 to the number of cells.
     kernel
         ``"squared-exponential"`` (the paper's) or ``"exponential"``.
-    lx, ly
-        Correlation lengths.
+    lx
+        Correlation length in x.
+    ly
+        Correlation length in y.
     variance
         Variance of Y with all terms.
     mode

@@ -93,10 +93,14 @@ class Solver:
         A `Grid`, or (nx, ny) for the unit square.
     source
         The source f: a number, or one value per cell with shape (ny, nx).
-    left, right, bottom, top
-        Boundary conditions, `Dirichlet` or `Neumann`. The defaults are the paper's: p = 1 on the left, p = 0 on the
+    left
+        Boundary condition, `Dirichlet` or `Neumann`. The defaults are the paper's: p = 1 on the left, p = 0 on the
         right, no flow through bottom and top. If all sides are `Neumann`, the source must flow out through them, and
         the mean pressure is 0.
+    right
+        The same for the right side.
+    bottom, top
+        The same for these sides.
 
     Examples
     --------
