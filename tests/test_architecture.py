@@ -16,8 +16,8 @@ from tests.faults import FAULTS
 ROOT = Path(sparse_langevin.__file__).parent
 # A room may import only from rooms above its own line.
 LAYERS = [
-    {"storage"},
     {"runtime"},
+    {"storage"},
     {"reports"},
     {"sampling"},
     {"posterior"},

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from sparse_langevin.cli.progress import stoppable
+from sparse_langevin.cli.tables import print_facts
 from sparse_langevin.problems import darcy
 from sparse_langevin.problems.darcy.imported import read_arrays
 from sparse_langevin.problems.darcy.summary import linear_code_error
@@ -247,18 +246,16 @@ def info(
     verify: Annotated[bool, typer.Option("--verify", help="Check the SHA-256 of every file.")] = False,
 ) -> None:
     """Print what a data set holds and how it was made."""
-    table = Table("", "", show_header=False, box=None)
     samples = open_data(data)
     if verify:
         samples.verify()
-    for name, value in samples.summary().items():
-        table.add_row(f"[bold]{name}", value)
+    facts = samples.summary()
     if code is not None:
         best = linear_code_error(darcy.DarcyData(data), code)
-        table.add_row("[bold]linear code", f"of {code} numbers: e1 {100 * best:.2f} % on the test set at best")
+        facts["linear code"] = f"of {code} numbers: e1 {100 * best:.2f} % on the test set at best"
     if verify:
-        table.add_row("[bold]files", "all match their SHA-256")
-    Console().print(table)
+        facts["files"] = "all match their SHA-256"
+    print_facts(facts)
 
 
 def show(

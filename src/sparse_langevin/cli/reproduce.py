@@ -7,12 +7,11 @@ from signal import SIGINT, SIGTERM
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from sparse_langevin.cli.data import Workers
 from sparse_langevin.cli.progress import stoppable
 from sparse_langevin.cli.tables import print_table
+from sparse_langevin.reports.page import Table
 from sparse_langevin.runtime.interrupts import Interrupted, deferred_signals
 from sparse_langevin.runtime.progress import progress_bar
 from sparse_langevin.storage.errors import StorageError
@@ -193,7 +192,5 @@ def _print_table(rows: list[dict[str, Any]], title: str) -> None:
     from sparse_langevin.studies.regression_report import PREDICTION, SELECTION, prediction_cells, selection_cells
 
     chosen, errors = slice(2, 6), slice(1, 3)
-    table = Table("contender", *SELECTION[chosen], *PREDICTION[errors], title=title)
-    for row in rows:
-        table.add_row(selection_cells(row)[0], *selection_cells(row)[chosen], *prediction_cells(row)[errors])
-    Console().print(table)
+    cells = [(selection_cells(r)[0], *selection_cells(r)[chosen], *prediction_cells(r)[errors]) for r in rows]
+    print_table(Table(("contender", *SELECTION[chosen], *PREDICTION[errors]), cells, title))

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from sparse_langevin.cli.tables import print_table
 from sparse_langevin.storage.files import require_new, write_new
 
 
@@ -36,6 +35,7 @@ def select(
         read_table,
         select_variables,
         selection_report,
+        selection_table,
     )
 
     require_new(out, overwrite=force)
@@ -43,10 +43,7 @@ def select(
     result = select_variables(
         data, threshold=threshold, expected_effects=expected_effects, level=level, random_state=seed
     )
-    table = Table("column", "probability", "effect", f"{level:.0%} interval", title=result.headline)
-    for row in result.rows:
-        table.add_row(row.name, f"{row.probability:.3f}", f"{row.effect:.4g}", f"{row.lower:.4g} to {row.upper:.4g}")
-    Console().print(table)
+    print_table(selection_table(result.rows, level, result.headline))
     for line in result.remarks:
         print(line)
     write_new(out, selection_report(result).encode(), overwrite=force)

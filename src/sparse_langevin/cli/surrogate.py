@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from sparse_langevin.cli.data import Force
 from sparse_langevin.cli.tables import print_table
+from sparse_langevin.reports.page import Table
 from sparse_langevin.storage.files import require_new, write_new
 from sparse_langevin.surrogates.settings import Settings
 
@@ -109,10 +108,9 @@ train.__annotations__ = {name: option.annotation for name, option in SIGNATURE.p
 def _print_profile(seconds: dict[str, float]) -> None:
     """Print where the time went, the longest part first."""
     total = sum(seconds.values())
-    table = Table("", "seconds", "share", title="where the time went")
-    for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
-        table.add_row(name, f"{value:.2f}", f"{value / total:.1%}")
-    Console().print(table)
+    longest = sorted(seconds.items(), key=lambda item: -item[1])
+    rows = [(name, f"{value:.2f}", f"{value / total:.1%}") for name, value in longest]
+    print_table(Table(("", "seconds", "share"), rows, "Where the time went"))
 
 
 def evaluate(
@@ -138,6 +136,8 @@ def evaluate(
         print_table(judged.chains.table())
         for line in judged.chains.verdict:
             print(line)
+    if judged.alarm is not None:
+        print(judged.alarm, file=sys.stderr)
     if out is not None:
         names = [m.name for m in place.problem.measures]
         rows = enumerate(zip(*(judged.best.errors[name] for name in names), strict=True))
@@ -329,6 +329,6 @@ def parsed_options(words: list[str]) -> dict[str, Any]:
             raise ValueError(f"--network-option takes NAME=VALUE, such as width=64; got {word!r}")
         try:
             options[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             options[name] = value
     return options

@@ -1,4 +1,6 @@
-"""Prints the tables of reports on a terminal."""
+"""Tables on a terminal. Text is printed as it is: rich would take brackets in it for markup."""
+
+from collections.abc import Mapping
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -24,9 +26,17 @@ def print_table(page: report.Table) -> None:
     table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, padding))
     for index, column in enumerate(columns):
         side: JustifyMethod = "left" if index == 0 or page.prose else "right"
-        table.add_column(column[0], justify=side, overflow="fold", width=widths[index] if room >= 1 else None)
+        table.add_column(Text(column[0]), justify=side, overflow="fold", width=widths[index] if room >= 1 else None)
     for row in page.cells():
         table.add_row(*(Text(cell.text) for cell in row))
     if page.caption:
         console.print(page.caption, markup=False, highlight=False)
     console.print(table)
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Print names and values in two columns."""
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        table.add_row(Text(name, style="bold"), Text(value))
+    Console().print(table)

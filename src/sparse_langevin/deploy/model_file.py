@@ -124,8 +124,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _manifest(artefact: Artefact) -> Manifest:
-    layers = {name: Layer(**it | {"shape": tuple(it["shape"])}) for name, it in artefact.body["layers"].items()}
-    return Manifest(layers, artefact.body["meta"], artefact.versions)
+    with artefact.understood():
+        layers = {name: Layer(**it | {"shape": tuple(it["shape"])}) for name, it in artefact.body["layers"].items()}
+        return Manifest(layers, artefact.body["meta"], artefact.versions)
 
 
 def _encode(model: nn.Module, values: Values) -> tuple[dict[str, Layer], dict[str, Tensor]]:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sparse_langevin.linear.base import check_level
 from sparse_langevin.linear.classifier import SparseBayesClassifier
 from sparse_langevin.linear.regressor import SparseBayesRegressor
-from sparse_langevin.reports.page import Picture, Section, Table, png, render
+from sparse_langevin.reports.page import Picture, Section, Table, plain, png, render
 
 MISSING = ("", "NA", "NaN", "nan", "null", "?")
+CLASSES = 50  # of the target at most: the time grows with their number
 SHOWN = 30  # largest number of columns in the picture
 
 
@@ -60,8 +61,10 @@ def read_table(path: Path, target: str, ignore: Sequence[str] = ()) -> Columns:
         raise ValueError(f"there is no file {path}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file: {error}") from error
-    lines = list(csv.reader(text.splitlines(), delimiter=_delimiter(text)))
-    lines = [line for line in lines if line]
+    try:
+        lines = [line for line in csv.reader(text.splitlines(), delimiter=_delimiter(text)) if line]
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a table: {error}") from error
     if len(lines) < 3:
         raise ValueError(f"{path} needs a header and at least two rows, got {len(lines)} lines")
     header = [name.strip() for name in lines[0]]
@@ -119,17 +122,19 @@ def select_variables(
     return Selection(headline, chosen, rows, remarks, threshold, level)
 
 
+def selection_table(rows: Sequence[Row], level: float, caption: str) -> Table:
+    """Return columns with their probabilities and effects as a table."""
+    columns = ("column", "probability", "effect", f"{level:.0%} interval")
+    cells = [(r.name, f"{r.probability:.3f}", f"{r.effect:.4g}", f"{r.lower:.4g} to {r.upper:.4g}") for r in rows]
+    return Table(columns, cells, caption)
+
+
 def selection_report(result: Selection) -> str:
     """Return the result as one HTML page with a picture."""
-    columns = ("column", "probability", "effect", f"{result.level:.0%} interval")
-
-    def table(rows: Sequence[Row], caption: str) -> Table:
-        cells = [(r.name, f"{r.probability:.3f}", f"{r.effect:.4g}", f"{r.lower:.4g} to {r.upper:.4g}") for r in rows]
-        return Table(columns, cells, caption)
-
     picture = Picture(png(_figure(result)), "Inclusion probabilities (left), and effects with their intervals (right).")
-    chosen = Section("Chosen columns", result.remarks, [table(result.rows, "")], [picture])
-    everything = Section("All columns", (), [table(result.all_rows, "All columns, ordered by inclusion probability.")])
+    chosen = Section("Chosen columns", result.remarks, [selection_table(result.rows, result.level, "")], [picture])
+    listed = selection_table(result.all_rows, result.level, "All columns, ordered by inclusion probability.")
+    everything = Section("All columns", (), [listed])
     return render("Variable selection", result.headline, [chosen, everything])
 
 
@@ -142,7 +147,7 @@ def _figure(result: Selection) -> Figure:
     colours = ["tab:blue" if row.probability > result.threshold else "lightgrey" for row in rows]
     left.barh(place, [row.probability for row in rows], color=colours)
     left.axvline(result.threshold, color="black", linewidth=0.8, linestyle="--", label="threshold")
-    left.set(xlim=(0, 1), xlabel="inclusion probability", yticks=place, yticklabels=[row.name for row in rows])
+    left.set(xlim=(0, 1), xlabel="inclusion probability", yticks=place, yticklabels=[plain(row.name) for row in rows])
     left.legend(loc="lower right")
     for i, row in enumerate(rows):
         right.plot([row.lower, row.upper], [i, i], color=colours[i], linewidth=2)
@@ -187,6 +192,11 @@ def _target(values: list[str], path: Path) -> NDArray[np.float64] | NDArray[np.s
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError:
+        if (count := len(set(values))) > CLASSES:
+            raise ValueError(
+                f"the target in {path} has {count} different values that are not all numbers, and at most {CLASSES} "
+                "classes are fitted: choose another target, join classes, or write numbers as numbers"
+            ) from None
         return np.array(values)
     return numbers if len(set(values)) > 2 else np.array(values)
 

@@ -7,6 +7,7 @@ from scipy import stats
 
 from sparse_langevin.posterior.calibration import Calibration
 from sparse_langevin.posterior.diagnostics import Array, Traces, autocorrelation
+from sparse_langevin.reports.page import plain
 from sparse_langevin.runtime.extras import require
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def calibration_figure(results: dict[str, Calibration]) -> "Figure":
     figure, (curve, histogram) = _figure(1, 2, height=3.6)
     for i, (name, result) in enumerate(results.items()):
         levels, shares = result.reliability
-        curve.plot(levels, shares, color=_colour(i), marker=".", label=name)
+        curve.plot(levels, shares, color=_colour(i), marker=".", label=plain(name))
         histogram.stairs(np.array(result.pit) / result.count * len(result.pit), levels, color=_colour(i), label=name)
     curve.plot([0, 1], [0, 1], color="black", linestyle=":", label="calibrated")
     histogram.axhline(1, color="black", linestyle=":", label="calibrated")
@@ -68,7 +69,7 @@ def calibration_figure(results: dict[str, Calibration]) -> "Figure":
 
 def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
     """Return a figure with one row for each quantity, the axes of the rows, and the draws."""
-    draws = {name: np.asarray(values, dtype=float) for name, values in traces.items()}
+    draws = {plain(name): np.asarray(values, dtype=float) for name, values in traces.items()}
     for name, values in draws.items():
         if values.ndim != 2 or not values.size:
             raise ValueError(f"the trace of {name} must have the shape (chains, draws), got {values.shape}")

@@ -79,6 +79,11 @@ def render(title: str, lead: str, sections: Sequence[Section], footer: str = "")
     return str(template.render(title=title, lead=lead, sections=sections, footer=footer))
 
 
+def plain(text: str) -> str:
+    """Text of a user as a figure shows it: matplotlib takes what stands between two dollar signs for a formula."""
+    return text.replace("$", r"\$")
+
+
 def png(figure: "Figure", dpi: int = DPI) -> bytes:
     """A figure as a PNG, without matplotlib's version in it, so that equal figures give equal files."""
     buffer = io.BytesIO()

@@ -24,7 +24,6 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
 from sparse_langevin.runtime.interrupts import EXIT_CODE, end_with_the_parent, leave_signals_to_the_parent
-from sparse_langevin.storage.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -237,7 +236,8 @@ def _work(target: Callable[..., None], arguments: tuple[object, ...], words: Con
         target(*arguments)
     except Exception as error:
         words.send("".join(traceback.format_exception_only(error)).strip())
-        if isinstance(error, ValueError | FloatingPointError | StorageError):  # it says all there is to say
+        ours = type(error).__module__.startswith(__name__.partition(".")[0])
+        if ours or isinstance(error, ValueError | FloatingPointError):  # it says all there is to say
             sys.exit(1)
         raise
 

@@ -28,6 +28,8 @@ from sparse_langevin.storage.files import TEMPORARY, canonical, sha256, sha256_o
 MANIFEST = "artefact.json"
 EARLIER = ("manifest.json", "recipe.json", "run.json")  # what earlier versions wrote instead
 _KEYS = {"kind", "maker", "format", "versions", "body", "files"}
+# What it takes to use a value of another type, or one that is not there.
+SENSELESS = (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, ZeroDivisionError)
 _verified: set[tuple[object, ...]] = set()  # files that were compared with their digests in this process
 
 
@@ -168,6 +170,15 @@ class Artefact:
         for name in self.files or ():
             self.path(name)
 
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """Blame the manifest while its body is put to use: it may be somebody's who made it up, digest and all."""
+        try:
+            yield
+        except SENSELESS as error:
+            reason = f"what it says makes no sense ({error!r})"
+            raise DamagedError(self.folder / MANIFEST, reason, self.kind.remedy) from error
+
     def _compare(self, name: str, digest: str) -> None:
         if (self.files or {}).get(name) != digest:
             raise ValueError("it does not match its SHA-256")
@@ -209,6 +220,8 @@ def _read(folder: Path, remedy: str = "Restore it") -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(path.read_bytes())
         if found.pop("sha256") != sha256(canonical(found)) or found.keys() != _KEYS:
             raise ValueError("it does not match its SHA-256")
+        if away := [name for name in found["files"] or () if Path(name).name != name]:
+            raise ValueError(f"it names {away[0]!r}, which is not a file of this folder")
         return found
 
 

@@ -19,16 +19,19 @@ def write_line(record: Mapping[str, Any]) -> bytes:
     return f"{json.dumps({**record, 'crc': _checksum(record)})}\n".encode()
 
 
-def read_lines(path: Path, length: int | None = None) -> list[dict[str, Any]]:
+def read_lines(path: Path, length: int | None = None, remedy: str = "Restore it") -> list[dict[str, Any]]:
     """The records in a file, none if it is not there; or in its first bytes, which must be whole lines."""
     data = path.read_bytes()[:length] if path.exists() else b""
     *lines, rest = data.split(b"\n")
     if length is not None and rest:
-        raise DamagedError(path, f"line {len(lines) + 1}: its end is missing")
-    return [_read(path, number, line) for number, line in enumerate(lines, 1)]
+        raise DamagedError(path, f"line {len(lines) + 1}: its end is missing", remedy)
+    try:
+        return [_read(number, line) for number, line in enumerate(lines, 1)]
+    except ValueError as error:
+        raise DamagedError(path, str(error), remedy) from error
 
 
-def _read(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def _read(number: int, line: bytes) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(line)
         if record.pop("crc") != _checksum(record):
@@ -36,7 +39,7 @@ def _read(path: Path, number: int, line: bytes) -> dict[str, Any]:
         return record
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = "it has no checksum" if isinstance(error, KeyError) else str(error)
-        raise DamagedError(path, f"line {number}: {reason}") from error
+        raise ValueError(f"line {number}: {reason}") from error
 
 
 def _checksum(record: Mapping[str, Any]) -> int:

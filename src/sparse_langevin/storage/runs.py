@@ -20,7 +20,9 @@ from sparse_langevin.storage.errors import DamagedError, MismatchError
 from sparse_langevin.storage.files import remove_folder, sweep
 from sparse_langevin.storage.lines import read_lines, write_line
 
-RUN = Kind("run", 3, "'train' or fit", "Start the run again in a new folder", ("torch", "numpy", "numba"))
+RUN = Kind(
+    "run", 3, "'train' or fit", "Restore it, or start the run again in a new folder", ("torch", "numpy", "numba")
+)
 Record = dict[str, float]
 
 
@@ -70,8 +72,8 @@ class RunFolder:
         """Cut the history back to the checkpoint's, and return it."""
         length = checkpoint.meta["history_bytes"]
         if not self._history.exists() or self._history.stat().st_size < length:
-            raise DamagedError(self._history, "it is missing or shorter than when the checkpoint was saved")
-        found = read_lines(self._history, length)
+            raise DamagedError(self._history, "it is missing or shorter than when the checkpoint was saved", RUN.remedy)
+        found = read_lines(self._history, length, RUN.remedy)
         os.truncate(self._history, length)
         return found
 

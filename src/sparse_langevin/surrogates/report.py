@@ -20,6 +20,8 @@ from sparse_langevin.surrogates.problem import Array, DataSet, Measure
 from sparse_langevin.surrogates.runs import MODEL, SAMPLES, SurrogateRun
 from sparse_langevin.surrogates.surrogate import find_device, outputs_of
 
+HOPELESS = 3.0  # times the error of the training mean
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -42,6 +44,19 @@ class Judged:
     def best(self) -> Evaluation:
         """Errors of the mean over the samples if there are some, else of the finished network."""
         return self.averaged or self.last
+
+    @property
+    def alarm(self) -> str | None:
+        """What must be said about a run that answers far worse than the training mean; None if it does not."""
+        measure = self.last.measures[0]
+        rivals = [rival.errors[measure.name] for rival in self.last.baselines if rival.name == "training mean"]
+        times = self.best.mean(measure.name) / rivals[0] if rivals and rivals[0] else 0.0
+        if times < HOPELESS:
+            return None
+        return (
+            f"Warning: the error of {self.name} is {times:.3g} times that of the training mean. The run has diverged or "
+            "has hardly begun to learn: use a smaller step size, or train longer."
+        )
 
     @property
     def name(self) -> str:
@@ -91,7 +106,7 @@ def report(judged: Sequence[Judged], shown: Sequence[int] | None = None) -> str:
     measure = first.run.problem.measures[0].name
     curves = f"Error {measure} on the data that were watched, and loss on the training data, against epochs."
     sections = [
-        Section("Errors", _error_text(first, tests), [error_table(judged), quantile_table(judged)]),
+        Section("Errors", _error_text(judged), [error_table(judged), quantile_table(judged)]),
         Section("Learning curves", (), (), [Picture(png(curves_figure([j.run for j in judged])), curves)]),
         Section("Predictions", (), (), [p for j in judged for p in _pictures(j, shown)]),
         *_trust_sections(judged),
@@ -179,7 +194,8 @@ def _pictures(one: Judged, shown: Sequence[int]) -> list[Picture]:
     return pictures
 
 
-def _error_text(first: Judged, tests: int) -> list[str]:
+def _error_text(judged: Sequence[Judged]) -> list[str]:
+    first, tests = judged[0], len(judged[0].last)
     problem = first.run.problem
     measures = ", ".join(f"{m.name} is {m.text}" for m in problem.measures)
     note = problem.note(first.data)
@@ -187,6 +203,7 @@ def _error_text(first: Judged, tests: int) -> list[str]:
         f"Errors on the {tests} test examples of {first.data.folder.name}: {measures}. An error means little without "
         "those of the rivals below, which need no network.",
         *([note] if note else []),
+        *(text for one in judged if (text := one.alarm)),
     ]
 
 

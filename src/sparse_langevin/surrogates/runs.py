@@ -59,13 +59,12 @@ class SurrogateRun:
             found = Artefact.open(path, RUN)
         except MissingError as error:
             raise MissingError(f"{path} is not a run: 'sparse-langevin train' makes one") from error
-        try:
-            body = found.body
+        if "settings" not in (body := found.body):
+            raise MismatchError(f"{path} is a run of fit, not of a surrogate: it has no settings")
+        with found.understood():
             settings = Settings.from_json(body["settings"])
             problem = problem_from_json(body["problem"])
-            return cls(path, problem, settings, body["data"], body["data_sha256"], found.versions, trust)
-        except KeyError as error:
-            raise MismatchError(f"{path} is a run of fit, not of a surrogate: it has no {error}") from error
+            return cls(path, problem, settings, str(body["data"]), body["data_sha256"], found.versions, trust)
 
     @classmethod
     def at(cls, path: str | Path, settings: Settings, data: DataSet) -> "SurrogateRun":
@@ -160,7 +159,7 @@ class SurrogateRun:
         """Learning curves: one record per evaluation."""
         if self.finished:
             self._sealed.path(HISTORY)
-        return read_lines(self.path / HISTORY) if (self.path / HISTORY).exists() else []
+        return read_lines(self.path / HISTORY, remedy=RUN.remedy) if (self.path / HISTORY).exists() else []
 
     def finish(self, surrogate: Surrogate, result: dict[str, Any]) -> None:
         """Save the finished network and the result, and seal the run."""

@@ -26,7 +26,6 @@ from sparse_langevin.problems.arrays.problem import ArraysProblem
 from sparse_langevin.problems.arrays.sources import Given, Source
 from sparse_langevin.problems.arrays.statistics import statistics_of
 from sparse_langevin.storage.artefact import Artefact
-from sparse_langevin.storage.errors import DamagedError
 from sparse_langevin.storage.files import TEMPORARY, canonical, locked, sha256, sync_folder, write_atomically
 from sparse_langevin.surrogates.problem import DATA_SET, Array, Split
 
@@ -126,13 +125,11 @@ class ArraysData:
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
         self.folder = Path(folder)
         self.artefact = Artefact.open(self.folder, DATA_SET, finished=True)
-        body = self.artefact.body
-        self.low = "low" in body["sources"]
-        try:
+        with self.artefact.understood():
+            body = self.artefact.body
+            self.low = "low" in body["sources"]
             statistics = json.loads(self.artefact.read(STATISTICS))
             self.problem = ArraysProblem.from_json(body | {"low": self.low} | statistics)
-        except (KeyError, TypeError) as error:
-            raise DamagedError(self.folder / STATISTICS, repr(error), DATA_SET.remedy) from error
         if verify:
             self.verify()
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_langevin.reports.page import plain
 from sparse_langevin.surrogates.problem import Array
 
 LAYOUTS = ("v", "x", "cx", "yx", "cyx", "zyx", "czyx")
@@ -113,7 +114,8 @@ class Variable:
     def label(self, component: int, default: str) -> str:
         """Name and unit of a component, for axes."""
         unit = self.units[component] if self.units else ""
-        return f"{self.name(component, default)} [{unit}]" if unit else self.name(component, default)
+        name = self.name(component, default)
+        return plain(f"{name} [{unit}]" if unit else name)
 
     def as_json(self) -> dict[str, Any]:
         """The variable as JSON."""

@@ -102,8 +102,9 @@ class DarcyData:
         self.folder = Path(folder)
         self.artefact = _of_earlier_version(self.folder) or Artefact.open(self.folder, DATA_SET, finished=True)
         self.recipe = self.artefact.body
-        self.grid = Grid(**self.recipe["grid"])
-        self.problem = DarcyProblem(self.grid, Flow.from_json(self.recipe))
+        with self.artefact.understood():
+            self.grid = Grid(**self.recipe["grid"])
+            self.problem = DarcyProblem(self.grid, Flow.from_json(self.recipe))
         self.manifest: dict[str, Any] = {
             "recipe": self.recipe,
             "versions": self.artefact.versions,

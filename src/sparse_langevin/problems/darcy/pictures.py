@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.solver import Solution
+from sparse_langevin.reports.page import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +27,7 @@ def sample_figure(kappa: ArrayLike, solution: Solution, title: str = "") -> "Fig
     draw_field(axes[2], grid, velocity_x, "velocity $u_x$")
     draw_field(axes[3], grid, velocity_y, "velocity $u_y$", scale="symmetric")
     if title:
-        figure.suptitle(title)
+        figure.suptitle(plain(title))
     return figure
 
 
