@@ -5,7 +5,7 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 BENCH := .venv/.bench
 
-.PHONY: install test wheel-test lint demo examples bench mutants docs clean
+.PHONY: install test wheel-test lint demo examples bench mutants faults docs clean
 
 install: $(DEV)
 
@@ -57,6 +57,9 @@ bench: $(BENCH)  ## everything beside its peers; writes results/bench.json and d
 
 mutants: $(DEV)  ## seeded faults: each must be caught by the tests; a run that was stopped goes on
 	$(BIN)/python -m tests.mutants
+
+faults: $(DEV)  ## kills, signals, full disks, damage, hostile files and bad arguments; a campaign that was stopped goes on
+	$(BIN)/python -m tests.campaign
 
 docs: $(DOCS)  ## the documentation as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

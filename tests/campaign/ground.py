@@ -68,7 +68,8 @@ class Ground:
     @cached_property
     def files(self):
         """All files, relative to the folder."""
-        return sorted(p.relative_to(self.folder) for p in self.folder.rglob("*") if p.is_file())
+        found = [p.relative_to(self.folder) for p in self.folder.rglob("*") if p.is_file() and p.name[0] != "."]
+        return sorted(path for path in found if path.name != "done")
 
 
 def write_inputs(folder):
