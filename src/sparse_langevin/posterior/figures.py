@@ -48,7 +48,8 @@ def autocorrelation_figure(traces: Traces, lags: int = 100) -> "Figure":
             axis.plot(autocorrelation(chain[None])[0, : lags + 1], color=_colour(i), label=f"chain {i}")
         band = 1.96 / np.sqrt(values.shape[1])
         axis.axhspan(-band, band, color="0.9", zorder=0, label="95 % if independent")
-        axis.set(xlabel="lag in draws", ylabel=f"autocorrelation of {name}")
+        axis.set(xlabel="lag in draws", ylabel="autocorrelation")
+        axis.set_title(name, loc="left", fontsize="medium")
     return _with_legend(figure, axes)
 
 

@@ -221,10 +221,14 @@ def _trust_sections(judged: Sequence[Judged]) -> list[Section]:
 def _chain_sections(judged: Sequence[Judged]) -> list[Section]:
     """Convergence of the chains, one section per run."""
     return [
-        Section(f"Convergence of {one.name}", one.chains.verdict, [one.chains.table()], one.chains.pictures())
+        Section(f"Convergence of {one.name}", _sentences(chains.verdict), [chains.table()], chains.pictures())
         for one in judged
-        if one.chains is not None
+        if (chains := one.chains) is not None
     ]
+
+
+def _sentences(lines: Sequence[str]) -> list[str]:
+    return [f"{line[0].upper()}{line[1:]}." for line in lines]
 
 
 def _layer_table(judged: Sequence[Judged]) -> Table:
