@@ -1,1 +1,1 @@
-"""A campaign against the commands: kills, signals, full disks, damage, hostile files, bad arguments; ``make faults``."""
+"""A campaign against the commands: kills, signals, full disks, damage, hostile files; ``make faults``."""

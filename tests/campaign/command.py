@@ -47,10 +47,10 @@ class Outcome:
 class Command:
     """A command that runs; use it in a ``with`` statement, which ends it."""
 
-    def __init__(self, arguments, folder, *, prepare=None):
+    def __init__(self, arguments, folder, *, prepare=None, name="command"):
         folder.mkdir(parents=True, exist_ok=True)
-        self._out, self._err = folder / ".out", folder / ".err"
-        self._memory = folder / ".memory"
+        # Beside the folder: its disk may be full.
+        self._out, self._err, self._memory = (folder.parent / f".{folder.name}-{name}-{kind}" for kind in "oem")
         words = [str(word) for word in arguments]
         files = str(self._out), str(self._err), str(self._memory)
         self.process = processes.Process(target=_be, args=(words, str(folder), files, prepare))
@@ -62,6 +62,11 @@ class Command:
 
     def __exit__(self, *_):
         self.kill()
+
+    def wait_for_begin(self):
+        """Wait until the process is the command."""
+        while not self._memory.exists() and self.process.is_alive():
+            time.sleep(0.001)
 
     def signal(self, number):
         """Send a signal to the command alone, as ``kill`` does."""
@@ -128,6 +133,7 @@ def _be(words, folder, files, prepare):
         prepare()
     sys.argv = ["sparse-langevin", *words]
     before = _peak()
+    Path(files[2]).touch()  # it begins
     try:
         main()
     finally:

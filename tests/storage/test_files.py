@@ -129,3 +129,14 @@ def test_the_damaged_line_is_named(tmp_path):
         path.write_bytes(line)
         with pytest.raises(DamagedError, match="line 1"):
             read_lines(path)
+
+
+def test_what_a_killed_process_left_of_a_users_file_goes_with_the_next_try(tmp_path):
+    leftover, others = tmp_path / ".writing-12ab-a.csv", tmp_path / ".writing-34cd-b.csv"
+    leftover.write_bytes(b"half")
+    others.write_bytes(b"half")
+    with open(tmp_path / ".writing-56ef-a.csv", "wb") as held:
+        files._lock_descriptor(held.fileno())  # somebody writes it now
+        files.write_new(tmp_path / "a.csv", b"whole")
+        assert sorted(p.name for p in tmp_path.iterdir()) == [".writing-34cd-b.csv", ".writing-56ef-a.csv", "a.csv"]
+    assert (tmp_path / "a.csv").read_bytes() == b"whole"

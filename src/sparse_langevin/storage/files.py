@@ -4,6 +4,7 @@ What differs between operating systems stands here and nowhere else.
 """
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
@@ -24,8 +25,9 @@ LOCK = f"{TEMPORARY}lock"  # where a folder itself cannot be locked
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on disk."""
+    """Write a file and wait until it is on disk; it is locked until then."""
     with open(path, "wb") as file:
+        _mark_as_written(file.fileno())
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -50,6 +52,10 @@ def write_new(path: Path, data: bytes, *, overwrite: bool = False) -> None:
     """Write a whole file for a user, who has to say so if one that exists is to be replaced."""
     require_new(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f"{TEMPORARY}*-{glob.escape(path.name)}"):  # of a process that was killed
+        with suppress(OSError), open(leftover, "rb") as file:
+            _mark_as_written(file.fileno())  # fails if somebody is writing it
+            leftover.unlink()
     write_atomically(path, data)
 
 
@@ -138,14 +144,7 @@ def _lock(folder: Path) -> int:
     """Lock a folder until the descriptor that is returned is closed, or the process ends."""
     descriptor = os.open(folder, os.O_RDONLY) if sys.platform != "win32" else os.open(folder / LOCK, os.O_CREAT)
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock_descriptor(descriptor)
     except (BlockingIOError, PermissionError) as error:  # the latter is what msvcrt raises
         os.close(descriptor)
         raise LockedError(f"another process is running in {folder}: wait for it, or choose another folder") from error
@@ -153,3 +152,21 @@ def _lock(folder: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _mark_as_written(descriptor: int) -> None:
+    """Lock a file that is being written; on Windows, which removes no file that is open, it needs no mark."""
+    if sys.platform != "win32":
+        _lock_descriptor(descriptor)
+
+
+def _lock_descriptor(descriptor: int) -> None:
+    """Lock an open file or folder until it is closed; an OSError if it is locked."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

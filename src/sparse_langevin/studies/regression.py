@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from sparse_langevin.runtime.processes import each
 from sparse_langevin.storage.artefact import require_same
-from sparse_langevin.storage.files import write_atomically
+from sparse_langevin.storage.errors import DamagedError
+from sparse_langevin.storage.files import locked, sweep, write_atomically
 from sparse_langevin.studies import regression_data
 from sparse_langevin.studies.regression_contenders import LABELS, PAPER, Lengths, Record, fit_record
 
@@ -87,14 +88,17 @@ def run(
     progress
         Called with the number of finished replicates and their total, counted over both tests.
     """
-    _claim(folder, lengths)
-    cells = extent.cells()
-    jobs = [(cell, names, folder, lengths) for cell in cells if (names := _missing(extent, folder, cell))]
-    there = len(cells) - len(jobs)
-    progress(there, len(cells))
-    with closing(each(_make, jobs, workers)) as made:
-        for done, _ in enumerate(made, there + 1):
-            progress(done, len(cells))
+    with locked(folder):
+        _claim(folder, lengths)
+        sweep(folder / RECORDS)
+        cells = extent.cells()
+        jobs = [(cell, names, folder, lengths) for cell in cells if (names := _missing(extent, folder, cell))]
+        there = len(cells) - len(jobs)
+        progress(there, len(cells))
+        with closing(each(_make, jobs, workers)) as made:
+            for done, _ in enumerate(made, there + 1):
+                progress(done, len(cells))
+        sweep(folder / RECORDS)  # after workers that died
     return load(extent, folder)
 
 
@@ -145,7 +149,11 @@ def _claim(folder: Path, lengths: Lengths) -> None:
     """Enter the lengths of the chains into a new folder, or raise an error if the folder has others."""
     path, wanted = folder / SETTINGS, asdict(lengths)
     if path.exists():
-        require_same(f"the study in {folder}", json.loads(path.read_bytes()), wanted)
+        try:
+            found = json.loads(path.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise DamagedError(path, str(error), "Restore it, or choose another folder") from error
+        require_same(f"the study in {folder}", found, wanted)
     (folder / RECORDS).mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_atomically(path, json.dumps(wanted, indent=1).encode())

@@ -54,8 +54,8 @@ class Judged:
         if times < HOPELESS:
             return None
         return (
-            f"Warning: the error of {self.name} is {times:.3g} times that of the training mean. The run has diverged or "
-            "has hardly begun to learn: use a smaller step size, or train longer."
+            f"Warning: the error of {self.name} is {times:.3g} times that of the training mean. The run has diverged, "
+            "or has hardly begun to learn: use a smaller step size, or train longer."
         )
 
     @property
