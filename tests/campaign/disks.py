@@ -31,7 +31,7 @@ def attempt(ground, scratch, trial):
     size = sum(p.stat().st_size for p in ([whole] if whole.is_file() else whole.rglob("*")) if p.is_file())
     disk = scratch / "disk"
     disk.mkdir()
-    mounted = not subprocess.run(_mount(disk, "64m"), capture_output=True).returncode
+    mounted = not subprocess.run(_mount(disk, "2g"), capture_output=True).returncode
     try:
         ground.copy(disk, *work.needs)
         used = sum(p.stat().st_blocks * 512 for p in disk.rglob("*"))
@@ -43,7 +43,7 @@ def attempt(ground, scratch, trial):
             require(outcome.refused, f"exit code {outcome.code}: {outcome.err.strip()[-300:]}")
             require("No space left" in outcome.err or "disk space" in outcome.err, f"it says {outcome.line!r}")
         if mounted:
-            subprocess.run(_mount(disk, "64m", "remount,"), check=True)
+            subprocess.run(_mount(disk, "2g", "remount,"), check=True)
         finish(ground, disk, trial.group)
         return "refused, then the same bytes" if outcome.code else "there was room"
     finally:

@@ -54,6 +54,12 @@ def test_classes(table, tmp_path):
             ["--target", "dose", "--ignore", "sample", "--ignore", "state", "--threshold", "1"],
             "threshold must be",
         ),
+        (("s3,", f"{'s' * 200_000},"), ["--target", "dose"], "data.csv is not a table: field larger than field limit"),
+        (
+            None,
+            ["--target", "sample", "--ignore", "state"],
+            "has 60 different values that are not all numbers, and at most 50 classes",
+        ),
         (("s3,", "s3,1,"), ["--target", "dose"], "line 5 of data.csv has 34 fields, but the header has 33"),
     ],
 )
@@ -66,3 +72,17 @@ def test_bad_tables(table, change, arguments, message, monkeypatch, capsys):
         main()
     assert stop.value.code == 2 and message in capsys.readouterr().err
     assert not (table.parent / "selection.html").exists()
+
+
+def test_names_are_shown_as_they_are(table, tmp_path):
+    """Not as markup of a terminal, nor as a formula in a figure."""
+    odd = {"gene 4": "pressure [kPa]", "gene 20": "rate [/min]", "gene 5": "$cost$ of $x", "dose": "[bold]dose"}
+    text = table.read_text()
+    for name, new in odd.items():
+        text = text.replace(f"{name},", f"{new},", 1)
+    table.write_text(text)
+    shown = call(
+        table, "--target", "[bold]dose", "--ignore", "sample", "--ignore", "state", "--out", tmp_path / "r.html"
+    )
+    assert "pressure [kPa]" in shown and "rate [/min]" in shown and "matter for [bold]dose" in shown
+    assert "$cost$ of $x" in (tmp_path / "r.html").read_text()

@@ -195,3 +195,21 @@ def test_a_signal_to_all_processes_is_no_failure(tmp_path):
 def end_oneself(path):
     path.touch()
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_answers_signals_from_its_first_line_on(number):
+    """While libraries are loaded, and while the command runs, also where a library turns the answer into an error."""
+    code = (
+        "import os, sys; from sparse_langevin import __main__ as command, cli\n"
+        "def load(purpose): os.kill(os.getpid(), {number})\n"
+        "def run():\n    try: load('')\n    except BaseException: raise ImportError('something else')\n"
+        "if sys.argv[1] == 'load': command.expect_surrogates = load\n"
+        "cli.app = run\n"
+        "command.main()\n"
+    )
+    for when in ("load", "run"):
+        words = [sys.executable, "-c", code.format(number=int(number)), when]
+        result = subprocess.run(words, capture_output=True, text=True)
+        assert result.returncode == EXIT_CODE, result
+        assert result.stderr == f"{number.name}: stopped; run the same again to go on\n"

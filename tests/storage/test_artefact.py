@@ -194,3 +194,23 @@ def test_crashes_while_one_is_replaced(dead, tmp_path):
 def test_errors_travel_between_processes():
     error = pickle.loads(pickle.dumps(DamagedError("a/b", "it is cut off", "Restore it")))
     assert str(error) == "a/b is damaged: it is cut off. Restore it" and error.reason == "it is cut off"
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a/b", ".."])
+def test_a_manifest_names_files_of_its_folder_only(name, tmp_path):
+    """Somebody has made it up, and its digest is right."""
+    made = Artefact.write(tmp_path / "cake", CAKE, {}, {"x": b"text"})
+    replace(made, files={name: made.files["x"]})._enter()
+    with pytest.raises(
+        DamagedError, match=rf"artefact.json is damaged: it names '{name}', which is not a file of this"
+    ):
+        Artefact.open(tmp_path / "cake", CAKE)
+
+
+def test_a_body_that_makes_no_sense_is_blamed_on_the_manifest(tmp_path):
+    found = Artefact.write(tmp_path, CAKE, {"age": 3}, {})
+    with pytest.raises(DamagedError, match=r"what it says makes no sense \(KeyError\('name'\)\)\. Bake it again"):
+        with found.understood():
+            found.body["name"]
+    with pytest.raises(ValueError, match="mine"), found.understood():
+        raise ValueError("mine")

@@ -190,3 +190,12 @@ def test_flipped_bits_of_a_finished_run_are_noticed(name, read, data, finished, 
         run.surrogate().predict(data.inputs("test")), finished.surrogate().predict(data.inputs("test"))
     )
     assert replace(run, path=finished.path) == finished
+
+
+def test_a_run_that_is_far_worse_than_the_mean_is_announced(data, finished, monkeypatch, capsys):
+    good = judge(finished, data)
+    assert good.alarm is None and "Warning: the error" not in report([good])
+    worst = {name: 1e4 * errors for name, errors in good.best.errors.items()}
+    bad = replace(good, averaged=replace(good.best, errors=worst))
+    assert "times that of the training mean. The run has diverged, or has hardly begun" in bad.alarm
+    assert "The run has diverged" in report([good, bad])

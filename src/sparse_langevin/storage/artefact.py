@@ -220,7 +220,7 @@ def _read(folder: Path, remedy: str = "Restore it") -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(path.read_bytes())
         if found.pop("sha256") != sha256(canonical(found)) or found.keys() != _KEYS:
             raise ValueError("it does not match its SHA-256")
-        if away := [name for name in found["files"] or () if Path(name).name != name]:
+        if away := [name for name in found["files"] or () if Path(name).name != name or name == ".."]:
             raise ValueError(f"it names {away[0]!r}, which is not a file of this folder")
         return found
 

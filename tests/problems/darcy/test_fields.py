@@ -215,3 +215,32 @@ def test_rounding_does_not_choose_signs(kernel, monkeypatch):
 def test_channels_too_narrow_for_the_grid_are_refused():
     with pytest.raises(ValueError, match=r"more than 10000 channels .* too narrow for cells of 0.25 by 0.25"):
         Channels(Grid(4, 4), width=1e-9).facies(np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"amplitude": math.inf}, "amplitude must lie between 0 and 1000 wavelengths, got inf"),
+        ({"wavelength": 1e-300}, "amplitude must lie between 0 and 1000 wavelengths"),
+        ({"width": math.inf}, "width must be a positive number, got inf"),
+        ({"orientation": math.nan}, "orientation is an angle in degrees, got nan"),
+        ({"variation": 1.0}, r"variation must lie in \[0, 1\), got 1.0"),
+    ],
+)
+def test_channels_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Channels(Grid(8, 8), **settings)
+
+
+def test_a_tiny_correlation_length_is_white_noise():
+    field = KLE(Grid(6, 5), terms=30, lx=1e-320, ly=1e-320, mode="lognormal", kappa_0=1.0)
+    np.testing.assert_allclose(field.eigenvalues, 2.0)
+
+
+def test_images_with_too_many_pixels_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparse_langevin.problems.darcy.channels.PIXELS", 99)
+    Image.fromarray(np.zeros((10, 10), np.uint8)).save(tmp_path / "a.png")
+    np.save(tmp_path / "a.npy", np.zeros((10, 10)))
+    for name in ("a.png", "a.npy"):
+        with pytest.raises(ValueError, match=r"it has 100 pixels, and at most 99 are read"):
+            read_facies(tmp_path / name)

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import spsolve
 from skfem.helpers import dot
 
 from benchmarks.darcy_peer import divergence, mass
-from sparse_langevin.problems.darcy import Dirichlet, Grid, Neumann, Solver, energy, solve
+from sparse_langevin.problems.darcy import KLE, Dirichlet, Grid, Neumann, Solver, energy, solve
 
 rng = np.random.default_rng(0)
 
@@ -279,3 +279,20 @@ def test_bad_problems():
         Grid(3, 3, -1.0)
     with pytest.raises(ValueError, match="shape"):
         solve(np.ones(5))
+
+
+@pytest.mark.parametrize("scale", [1e308, 1e15])
+def test_what_double_precision_cannot_solve_is_refused(scale):
+    """Fields near the largest number overflow; at contrasts far above 1e12 mass is lost."""
+    rough = np.where(np.random.default_rng(0).random((50, 50)) < 0.3, scale, 1.0)
+    field = np.full((8, 8), scale) if scale > 1e300 else rough
+    with pytest.raises(ValueError, match=r"cannot be solved in double precision.* a contrast of at most about 1e12"):
+        Solver(field.shape[::-1]).solve(field)
+    assert Solver((50, 50)).solve(np.where(rough > 1, 1e10, 1.0)).mass_residual < 1e-8
+
+
+def test_grids_larger_than_the_machine_are_refused():
+    with pytest.raises(ValueError, match=r"a grid of 1000000 by 1000000 cells needs about .* GB of memory"):
+        Solver((10**6, 10**6))
+    with pytest.raises(ValueError, match=r"the expansion on 1000000 by 1000 cells needs about .* use fewer cells"):
+        KLE(Grid(10**6, 1000))
