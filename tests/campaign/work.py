@@ -89,10 +89,9 @@ def reference(ground, name):
 def finish(ground, folder, name):
     """Give a command again, undisturbed, and insist that it ends as it would have; returns what happened."""
     work, expected = WORK[name], reference(ground, name)[0]
-    if work.again or not (folder / work.leaves).exists():
-        outcome = run(work.arguments, folder)
-        if not (outcome.code == 2 and not work.again and "exists" in outcome.err):
-            require(outcome.code == 0, f"given again it ends with {outcome.code}: {outcome.line}")
+    outcome = run(work.arguments, folder)
+    finished = not work.again and outcome.refused and "exists" in outcome.err  # it is not replaced
+    require(outcome.code == 0 or finished, f"given again it ends with {outcome.code}: {outcome.line}")
     found = fingerprint(folder / work.leaves)
     different = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
     require(not different, f"it left something else in {', '.join(different[:3])}")
