@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
+import sparse_langevin
 from sparse_langevin.runtime.interrupts import EXIT_CODE
 from tests.campaign.command import Command, in_session
 from tests.campaign.trials import Trial, require
@@ -69,7 +71,13 @@ def _forked(arguments, folder, number, everybody, share, seconds):
 def _anew(arguments, folder, number, everybody, share, seconds):
     words = [sys.executable, "-m", "sparse_langevin", *map(str, arguments)]
     process = subprocess.Popen(
-        words, cwd=folder, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        words,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(sparse_langevin.__file__).parents[1])},
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     time.sleep(share * (BOOT + seconds))
     _send(process.pid, number, everybody)
