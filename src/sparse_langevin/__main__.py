@@ -3,13 +3,15 @@
 import sys
 from signal import SIG_IGN, SIGINT, SIGTERM, signal
 
-from sparse_langevin.runtime.extras import MissingExtraError, expect_surrogates
 from sparse_langevin.runtime.interrupts import answer_signals
+
+answer_signals(at_once=True)  # this module is imported to be run: before anything else is loaded
+
+from sparse_langevin.runtime.extras import MissingExtraError, expect_surrogates
 
 
 def main() -> None:
     """Run the command, or say in one line which extra it lacks."""
-    answer_signals(at_once=True)
     try:
         expect_surrogates("the command sparse-langevin")
     except MissingExtraError as error:

@@ -1,13 +1,11 @@
 """Stopping a run cleanly: after SIGTERM or Ctrl-C it finishes the current step and saves."""
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import wait
 from pathlib import Path
 from types import FrameType
 
@@ -82,12 +80,14 @@ def leave_signals_to_the_parent() -> None:
 
 def end_with_the_parent() -> None:
     """Let this process end when the one that started it is gone, however that ended: nobody would ever stop it."""
-    parent = multiprocessing.parent_process()
+    from multiprocessing import connection, parent_process  # not needed to answer signals, which comes first
+
+    parent = parent_process()
     if parent is None:
         return
 
     def watch() -> None:
-        wait([parent.sentinel])
+        connection.wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGTERM)  # a training saves
         time.sleep(GRACE)
         os._exit(EXIT_CODE)

@@ -1,5 +1,6 @@
 """Several chains of one run, trained in parallel processes."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, SIGTERM
@@ -82,4 +83,5 @@ def train_chains(
 
 def _work(settings: Settings, data: Path, run: Path, device: str | None, save_every: int, threads: int) -> None:
     torch.set_num_threads(threads)
+    logging.getLogger("sparse_langevin.sampling.loop").setLevel(logging.ERROR)  # the parent says where the run stopped
     train(settings, open_data(data), run, device=device, save_every=save_every, progress=False)
