@@ -1,4 +1,7 @@
-"""The regression study: one file of records per (test, replicate). Only missing ones are made, so it can be resumed."""
+"""The regression study: one file of records per (test, replicate). Only missing ones are made, so it can be resumed.
+
+A file is one line of JSON with a checksum, see `storage.lines`; one that was changed is refused.
+"""
 
 import json
 from collections.abc import Callable
@@ -11,7 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from sparse_langevin.runtime.processes import each
 from sparse_langevin.storage.artefact import require_same
+from sparse_langevin.storage.errors import DamagedError
 from sparse_langevin.storage.files import write_atomically
+from sparse_langevin.storage.lines import read_lines, write_line
 from sparse_langevin.studies import regression_data
 from sparse_langevin.studies.regression_contenders import LABELS, PAPER, Lengths, Record, fit_record
 
@@ -118,7 +123,7 @@ def _make(cell: Cell, names: list[str], folder: Path, lengths: Lengths) -> None:
         made = {name: fit_record(name, study, replicate, lengths) for name in names}
     found = _read(folder, cell) | made
     content = {"test": test, "replicate": replicate, "contenders": found}
-    write_atomically(_path(folder, cell), json.dumps(content).encode())
+    write_atomically(_path(folder, cell), write_line(content))
 
 
 def _missing(extent: Extent, folder: Path, cell: Cell) -> list[str]:
@@ -131,9 +136,15 @@ def _read(folder: Path, cell: Cell) -> dict[str, Record]:
     if not path.exists():
         return {}
     try:
-        found: dict[str, Record] = json.loads(path.read_bytes())["contenders"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a record of this study ({error}): delete it to have it made again") from error
+        if len(lines := read_lines(path)) != 1:
+            raise ValueError(f"it has {len(lines)} whole lines, not 1")
+        (record,) = lines
+        if (record["test"], record["replicate"]) != cell:
+            raise ValueError("it holds another record than its name says")
+    except (DamagedError, ValueError, KeyError) as error:
+        reason = error.reason if isinstance(error, DamagedError) else error
+        raise ValueError(f"{path} is not a record of this study ({reason}): delete it to have it made again") from error
+    found: dict[str, Record] = record["contenders"]
     return found
 
 
@@ -145,7 +156,11 @@ def _claim(folder: Path, lengths: Lengths) -> None:
     """Enter the lengths of the chains into a new folder, or raise an error if the folder has others."""
     path, wanted = folder / SETTINGS, asdict(lengths)
     if path.exists():
-        require_same(f"the study in {folder}", json.loads(path.read_bytes()), wanted)
+        try:
+            there = dict(json.loads(path.read_bytes()))
+        except (ValueError, TypeError) as error:
+            raise DamagedError(path, str(error), "Restore it, or begin the study in another folder") from error
+        require_same(f"the study in {folder}", there, wanted)
     (folder / RECORDS).mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_atomically(path, json.dumps(wanted, indent=1).encode())
