@@ -141,6 +141,7 @@ FORMATS = {  # names of the files below what a command needs, and the commands t
     "record of a study": ("study/records/*.json", ("reproduce",)),
     "settings of a study": ("study/settings.json", ("reproduce",)),
 }
+NUMBER = (FLIPS + CUTS) * len(FORMATS)
 
 
 def trials(random):

@@ -230,6 +230,7 @@ class _Pieces:
                 self.samples = made.samples
                 yield part, arrays_of(self.problem, part, made)
                 advance(done := done + len(part), "")
+                del part, made  # before the next ones are made
 
 
 def _by_export(run: Path, network: str | None) -> Any:

@@ -53,6 +53,7 @@ def write_npz(
                 if name not in waiting:
                     waiting[name] = _Waiting(stack, path, array, second=name in second)
                 waiting[name].add(array)
+            del piece, array  # before the next one is made
         with replacing(path) as temporary, open(temporary, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for name, array in (whole or {}).items():

@@ -20,7 +20,7 @@ from sparse_langevin.surrogates.runs import Pool, SurrogateRun
 from sparse_langevin.surrogates.surrogate import BATCH, find_device, outputs_of
 
 Predictor = Callable[[Array], Prediction]
-PIECE = 2**25  # bytes of inputs and outputs that are in memory at a time, in double precision
+PIECE = 2**24  # bytes of inputs and outputs that are in memory at a time, in double precision
 
 
 def predict(
@@ -110,6 +110,7 @@ def in_pieces(problem: Problem, inputs: Inputs, answer: Predictor) -> Iterator[t
     for rows in slices(inputs, outputs_of(problem)):
         part = np.asarray(inputs[rows], dtype=float)
         yield part, answer(part)
+        del part  # before the next one is read
 
 
 def slices(inputs: Inputs, outputs: int = 0) -> list[slice]:
