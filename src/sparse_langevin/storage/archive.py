@@ -49,11 +49,11 @@ def write_npz(
     with ExitStack() as stack:
         waiting: dict[str, _Waiting] = {}
         for piece in pieces:
-            for name, array in piece.items():
-                if name not in waiting:
-                    waiting[name] = _Waiting(stack, path, array, second=name in second)
-                waiting[name].add(array)
-            del piece, array  # before the next one is made
+            if not waiting:
+                waiting = {name: _Waiting(stack, path, array, second=name in second) for name, array in piece.items()}
+            for name, one in waiting.items():
+                one.add(piece[name])
+            del piece  # before the next one is made
         with replacing(path) as temporary, open(temporary, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for name, array in (whole or {}).items():
@@ -70,24 +70,23 @@ class _Waiting:
     """An array whose pieces wait in files: one or, if it is joined along the second dimension, one for each row."""
 
     def __init__(self, stack: ExitStack, path: Path, first: NDArray[Any], *, second: bool) -> None:
-        self.path, self.first, self.second, self.length = path, first[:, :0] if second else first[:0], second, 0
-        count = len(first) if second else 1
-        self.files = [stack.enter_context(_nameless(path.parent)) for _ in range(count)]
+        self.path, self.dtype, self.shape, self.axis, self.length = path, first.dtype, first.shape, int(second), 0
+        self.files = [stack.enter_context(_nameless(path.parent)) for _ in range(len(first) if second else 1)]
 
     def add(self, piece: NDArray[Any]) -> None:
         """Add a piece."""
-        self.length += piece.shape[1 if self.second else 0]
+        self.length += piece.shape[self.axis]
         try:
-            for file, rows in zip(self.files, piece if self.second else [piece], strict=True):
-                file.write(np.ascontiguousarray(rows, dtype=self.first.dtype).data)
+            for file, rows in zip(self.files, piece if self.axis else [piece], strict=True):
+                file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
         except OSError as error:  # a full disk
             raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from error
 
     def write(self, member: IO[bytes]) -> None:
         """Write the whole array in the format of .npy files."""
-        front, rest = self.first.shape[: int(self.second)], self.first.shape[1 + int(self.second) :]
-        head = {"descr": npy.dtype_to_descr(self.first.dtype), "fortran_order": False}
-        npy.write_array_header_1_0(member, head | {"shape": (*front, self.length, *rest)})
+        shape = (*self.shape[: self.axis], self.length, *self.shape[self.axis + 1 :])
+        head = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(member, head)
         for file in self.files:
             file.seek(0)
             shutil.copyfileobj(file, member, 1 << 20)
