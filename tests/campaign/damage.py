@@ -256,6 +256,7 @@ def shelf_of(ground):
 @lru_cache(maxsize=1)
 def _make_shelf(ground):
     folder = ground.with_name("shelf")
+    shutil.rmtree(folder, ignore_errors=True)  # what a failure left
     folder.mkdir()
     return Shelf(folder, ground)
 
@@ -353,4 +354,4 @@ def _damage(path, kind, number):
 
 def _names(line, victim):
     """Whether a line names a file, or the folder that it is in."""
-    return str(victim) in line or str(victim.parent) in line
+    return str(victim) in line or (len(victim.parts) > 1 and str(victim.parent) in line)

@@ -5,6 +5,7 @@ addition to what the command begins with is compared for 500 and 5,000 permeabil
 """
 
 import os
+import shutil
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -120,6 +121,7 @@ def _surrogate(ground):
 @lru_cache(maxsize=1)
 def _make_surrogate(ground):
     folder = ground.with_name("large")
+    shutil.rmtree(folder, ignore_errors=True)  # what a failure left
     commands = (
         ("generate", "kle", "--out", "data", "--samples", 30, "--terms", 4),
         ("train", "--data", "data", "--run", "run", "--epochs", 4, *DARCY, *TINY),

@@ -7,6 +7,7 @@ virtual data sets would bring bytes that the user did not name.
 
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ EXPANSION = 200  # times its size that a larger one may expand to; compressed si
 # What readers raise for files that are not what they seem.
 _BROKEN = (
     *(OSError, ValueError, EOFError, KeyError, TypeError, SyntaxError, RecursionError, OverflowError, RuntimeError),
-    *(MemoryError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError),
+    *(MemoryError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, tokenize.TokenError),
 )
 
 
