@@ -25,6 +25,7 @@ FAULTS = [
     Fault("history not cut back", "storage/runs.py", "os.truncate(self._history, length)", "pass"),
     Fault("files overwritten silently", "storage/files.py", "(path.exists() and not overwrite)", "False"),
     Fault("half-written files left behind", "storage/files.py", "temporary.unlink(missing_ok=True)", "pass"),
+    Fault("quantiles joined along the wrong dimension", "storage/archive.py", "second=name in second", "second=False"),
     # runtime
     Fault("native: rounding in exp", "runtime/native_math.py", "- n * LOG_2_LOW", ""),
     Fault(
@@ -383,6 +384,8 @@ FAULTS = [
     Fault("dropout not seeded", "surrogates/training.py", "torch.manual_seed(settings.chain_seed)", "pass"),
     Fault("chains with the same noise", "surrogates/training.py", "chain=settings.chain", "chain=0"),
     Fault("chains with the same first weights", "surrogates/surrogate.py", "settings.chain_seed", "settings.seed"),
+    Fault("the worst input counted in its piece", "surrogates/ranges.py", "rows.start + row", "row"),
+    Fault("pieces that cut a call in two", "surrogates/prediction.py", "rows = BATCH * max(1, ", "rows = max(7, "),
     Fault("one chain's samples only", "surrogates/runs.py", "[chain.bank() for chain in chains]", "[self.bank()]"),
     Fault("known edges count", "surrogates/calibration.py", "unknown = largest > 1e-6", "unknown = largest >= 0"),
     Fault(
@@ -441,6 +444,7 @@ FAULTS = [
         "if False else None",
     ),
     Fault("data out of reach accepted", "problems/darcy/network.py", "if apart > 1e-6:", "if False:"),
+    Fault("fields counted in their piece", "problems/darcy/solver.py", "enumerate(kappa, first)", "enumerate(kappa)"),
     Fault("no correction of the mass balance", "problems/darcy/solver.py", "REFINEMENTS = 4", "REFINEMENTS = 0"),
     Fault(
         "the seed left out of a sample",
@@ -453,5 +457,9 @@ FAULTS = [
         "problems/darcy/problem.py",
         "usual_velocity, self.flow.closed)",
         "usual_velocity)",
+    ),
+    # studies
+    Fault(
+        "exchanged records accepted", "studies/regression.py", '(record["test"], record["replicate"]) != cell', "False"
     ),
 ]

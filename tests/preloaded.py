@@ -5,6 +5,7 @@ from numba.core.registry import cpu_target
 
 import sparse_langevin.sampling.kernels.native
 import sparse_langevin.studies.darcy_study
+import sparse_langevin.studies.regression_report
 import sparse_langevin.surrogates.report  # noqa: F401
 from tests.problems.darcy import dataset_worker  # noqa: F401
 from tests.sampling import resume_worker  # noqa: F401

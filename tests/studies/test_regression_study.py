@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sparse_langevin.runtime.interrupts import Interrupted
+from sparse_langevin.storage.errors import DamagedError
 from sparse_langevin.studies import regression_data, regression_paper
 from sparse_langevin.studies.regression import Extent, load, run
 from sparse_langevin.studies.regression_contenders import LABELS, Lengths, fit_record
@@ -87,6 +88,33 @@ def test_what_does_not_fit_is_refused(folder, tmp_path):
     (tmp_path / "records" / "test1-0000.json").write_text("{")
     with pytest.raises(ValueError, match=r"test1-0000\.json is not a record"):
         run(EXTENT, tmp_path, SHORT, workers=0)
+
+
+def test_what_is_damaged_is_named(tmp_path):
+    extent = Extent(replicates=2, paper_replicates=0, tests=(1,), only="oracle")
+    before = run(extent, tmp_path, workers=0)
+    record, settings = tmp_path / "records" / "test1-0000.json", tmp_path / "settings.json"
+    whole = record.read_bytes()
+    noticed = 0
+    for place in range(0, len(whole), 7):
+        record.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            assert run(extent, tmp_path, workers=0) == before  # the 17th digit of a number may not matter
+        except ValueError as error:
+            assert "test1-0000.json is not a record of this study" in str(error)
+            noticed += 1
+    assert noticed > 0.9 * len(whole) / 7
+    record.write_bytes(whole[:-5])
+    with pytest.raises(ValueError, match=r"test1-0000\.json is not a record of this study \(it has 0 whole lines"):
+        run(extent, tmp_path, workers=0)
+    record.write_bytes((tmp_path / "records" / "test1-0001.json").read_bytes())
+    with pytest.raises(ValueError, match=r"test1-0000\.json .* another record than its name says"):
+        run(extent, tmp_path, workers=0)
+    record.write_bytes(whole)
+    for text in ("{", "[1]", "\xff"):
+        settings.write_text(text, encoding="latin-1")
+        with pytest.raises(DamagedError, match=r"settings\.json is damaged"):
+            run(extent, tmp_path, workers=0)
 
 
 def test_records_of_the_oracle_are_least_squares():

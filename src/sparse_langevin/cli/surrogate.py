@@ -1,10 +1,10 @@
 """The commands for surrogates: train, evaluate, predict, report and export."""
 
 import inspect
-import io
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +15,7 @@ import typer
 from sparse_langevin.cli.data import Force
 from sparse_langevin.cli.tables import print_table
 from sparse_langevin.reports.page import Table
+from sparse_langevin.storage.archive import write_npz
 from sparse_langevin.storage.files import require_new, write_new
 from sparse_langevin.surrogates.settings import Settings
 
@@ -182,72 +183,83 @@ def predict(
             raise ValueError(f"{run} is for the CPU only: leave out --device, or give the run it was exported from")
         if std or quantiles or recalibrated:
             raise ValueError(f"{run} is one network without posterior samples: give the run that it was exported from")
-        problem, inputs, made, known = _by_export(run, input, network)
+        problem, answer, known = _by_export(run, network)
     else:
         place = opened(run, network)
         problem, known = place.problem, place.result.get("input_range")
-        inputs = problem.read_inputs(input)
-        made = _by_run(place, inputs, last, quantiles or [], recalibrated, data, device)
-    if made.std is None and std:
-        raise ValueError("the run has no posterior samples, and so no standard deviations: train with --samples")
-    arrays = {problem.output_name: made.mean.numpy()} | problem.extras(inputs, made.mean.double().numpy())
-    if made.std is not None:
-        arrays |= {"std": made.std.numpy(), "total_std": made.total_std.numpy()}
-    if made.quantiles is not None:
-        arrays |= {"levels": np.array(quantiles), "quantiles": made.quantiles.numpy()}
+        answer = _by_run(place, last, quantiles or [], recalibrated, data, device)
+    inputs = problem.read_inputs(input)
+    warning = outside(inputs, known)
     if out.suffix == ".vti":
         if sample >= len(inputs):
             raise ValueError(f"{input} holds inputs 0 to {len(inputs) - 1}, got --sample {sample}")
-        shown = {k: v[sample] for k, v in arrays.items() if k not in ("levels", "quantiles")}
-        problem.write_vti(out, inputs[sample], shown, overwrite=force)
+        inputs = inputs[sample : sample + 1]
+    pieces = _Pieces(problem, inputs, answer, std)
+    if out.suffix == ".vti":
+        ((example, arrays),) = pieces.each()
+        shown = {name: values[0] for name, values in arrays.items() if name != "quantiles"}
+        problem.write_vti(out, example[0], shown, overwrite=force)
     else:
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        write_new(out, buffer.getvalue(), overwrite=force)
-    if (warning := outside(inputs, known)) is not None:
+        levels = {"levels": np.array(quantiles)} if quantiles else {}
+        made = (arrays for _, arrays in pieces.each())
+        write_npz(out, made, whole=levels, second=("quantiles",), overwrite=force)
+    if warning is not None:
         print(f"warning: {warning}", file=sys.stderr)
-    behind = f"mean of {made.samples} posterior samples" if made.samples else "the last sample alone"
-    print(f"{len(inputs)} predictions ({behind}): {out}")
+    behind = f"mean of {pieces.samples} posterior samples" if pieces.samples else "the last sample alone"
+    print(f"{len(inputs)} prediction{'s' * (len(inputs) != 1)} ({behind}): {out}")
 
 
-def _by_export(run: Path, input: Path, network: str | None) -> Any:
-    """Predict by an exported model; return the problem, the inputs, the prediction and the training inputs' range."""
+class _Pieces:
+    """The arrays of a prediction, made some inputs at a time, with a progress bar."""
+
+    def __init__(self, problem: Any, inputs: Any, answer: Any, std: bool) -> None:
+        self.problem, self.inputs, self.answer, self.std = problem, inputs, answer, std
+        self.samples = 0
+
+    def each(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        from sparse_langevin.runtime.progress import progress_bar
+        from sparse_langevin.surrogates.prediction import arrays_of, in_pieces
+
+        done = 0
+        with progress_bar(len(self.inputs), None, "input") as advance:
+            for part, made in in_pieces(self.problem, self.inputs, self.answer):
+                if made.std is None and self.std:
+                    raise ValueError(
+                        "the run has no posterior samples, and so no standard deviations: train with --samples"
+                    )
+                self.samples = made.samples
+                yield part, arrays_of(self.problem, part, made)
+                advance(done := done + len(part), "")
+                del part, made  # before the next ones are made
+
+
+def _by_export(run: Path, network: str | None) -> Any:
+    """The problem of an exported model, the function that predicts, and the range of the training inputs."""
     from sparse_langevin.deploy import read_manifest
     from sparse_langevin.posterior import Prediction
     from sparse_langevin.surrogates.export import load_exported
 
     surrogate = load_exported(run, trust=allow(network))
-    inputs = surrogate.problem.read_inputs(input)
-    made = Prediction(surrogate.predict(inputs))
-    return surrogate.problem, inputs, made, read_manifest(run).meta.get("input_range")
+    known = read_manifest(run).meta.get("input_range")
+    return surrogate.problem, lambda inputs: Prediction(surrogate.predict(inputs)), known
 
 
 def _by_run(
-    place: Any,
-    inputs: Any,
-    last: bool,
-    quantiles: list[float],
-    recalibrated: bool,
-    data: Path | None,
-    device: str | None,
+    place: Any, last: bool, quantiles: list[float], recalibrated: bool, data: Path | None, device: str | None
 ) -> Any:
-    """Predict by the samples of a run, with a progress bar over the samples."""
-    from sparse_langevin.runtime.progress import progress_bar
+    """The function that predicts by the samples of a run."""
     from sparse_langevin.surrogates import open_data
-    from sparse_langevin.surrogates import predict as predict_outputs
     from sparse_langevin.surrogates.calibration import run_factors
+    from sparse_langevin.surrogates.prediction import predictor
 
-    levels = [] if recalibrated else quantiles
-    with progress_bar(None, None, "sample") as advance:
-        made = predict_outputs(
-            place, inputs, last=last, quantiles=levels, device=device, progress=lambda done: advance(done, "")
-        )
+    predict = predictor(place, last=last, quantiles=[] if recalibrated else quantiles, device=device)
     if not recalibrated:
-        return made
+        return predict
     moved = open_data(data) if data is not None else None
     if moved is not None:
         place.check_data(moved)
-    return run_factors(place, moved, device).apply(made, quantiles)
+    factors = run_factors(place, moved, device)
+    return lambda inputs: factors.apply(predict(inputs), quantiles)
 
 
 def report(

@@ -35,10 +35,17 @@ def write_synced(path: Path, data: bytes) -> None:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file as a whole: whoever reads it sees the old or the new contents, also when the disk is full."""
+    with replacing(path) as temporary:
+        write_synced(temporary, data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Name of a file to be written and synchronised, which then takes the place of another one as a whole."""
     # A name of its own: a process that was thought dead does not write into the same file.
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(4)}-{path.name}")
     try:
-        write_synced(temporary, data)
+        yield temporary
         os.replace(temporary, path)
     except BaseException as error:  # a signal, too
         temporary.unlink(missing_ok=True)

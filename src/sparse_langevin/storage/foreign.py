@@ -7,15 +7,17 @@ virtual data sets would bring bytes that the user did not name.
 
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from sparse_langevin.runtime.memory import require_memory
 
@@ -25,7 +27,7 @@ EXPANSION = 200  # times its size that a larger one may expand to; compressed si
 # What readers raise for files that are not what they seem.
 _BROKEN = (
     *(OSError, ValueError, EOFError, KeyError, TypeError, SyntaxError, RecursionError, OverflowError, RuntimeError),
-    *(MemoryError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError),
+    *(MemoryError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, tokenize.TokenError),
 )
 
 
@@ -63,6 +65,33 @@ def opened_array(path: Path, name: str = "") -> Iterator[Any]:
             yield found
         except OSError as error:  # a piece of it cannot be read
             raise UnreadableError(f"{path} cannot be read: {error}") from error
+
+
+class Sliced:
+    """Rows of an array that are read when they are asked for.
+
+    Parameters
+    ----------
+    shape
+        Shape of the whole array.
+    read
+        Reads the rows from a first one up to another, which is not included.
+    """
+
+    def __init__(self, shape: tuple[int, ...], read: Callable[[int, int], NDArray[Any]]) -> None:
+        self.shape, self._read = shape, read
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise IndexError(f"rows are read one after the other, got a step of {step}")
+        return self._read(start, max(start, stop))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
 
 
 def own_dataset(file: Any, name: str) -> Any:

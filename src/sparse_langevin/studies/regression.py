@@ -1,4 +1,7 @@
-"""The regression study: one file of records per (test, replicate). Only missing ones are made, so it can be resumed."""
+"""The regression study: one file of records per (test, replicate). Only missing ones are made, so it can be resumed.
+
+A file is one line of JSON with a checksum, see `storage.lines`; one that was changed is refused.
+"""
 
 import json
 from collections.abc import Callable
@@ -13,6 +16,7 @@ from sparse_langevin.runtime.processes import each
 from sparse_langevin.storage.artefact import require_same
 from sparse_langevin.storage.errors import DamagedError
 from sparse_langevin.storage.files import locked, sweep, write_atomically
+from sparse_langevin.storage.lines import read_lines, write_line
 from sparse_langevin.studies import regression_data
 from sparse_langevin.studies.regression_contenders import LABELS, PAPER, Lengths, Record, fit_record
 
@@ -122,7 +126,7 @@ def _make(cell: Cell, names: list[str], folder: Path, lengths: Lengths) -> None:
         made = {name: fit_record(name, study, replicate, lengths) for name in names}
     found = _read(folder, cell) | made
     content = {"test": test, "replicate": replicate, "contenders": found}
-    write_atomically(_path(folder, cell), json.dumps(content).encode())
+    write_atomically(_path(folder, cell), write_line(content))
 
 
 def _missing(extent: Extent, folder: Path, cell: Cell) -> list[str]:
@@ -135,9 +139,15 @@ def _read(folder: Path, cell: Cell) -> dict[str, Record]:
     if not path.exists():
         return {}
     try:
-        found: dict[str, Record] = json.loads(path.read_bytes())["contenders"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a record of this study ({error}): delete it to have it made again") from error
+        if len(lines := read_lines(path)) != 1:
+            raise ValueError(f"it has {len(lines)} whole lines, not 1")
+        (record,) = lines
+        if (record["test"], record["replicate"]) != cell:
+            raise ValueError("it holds another record than its name says")
+    except (DamagedError, ValueError, KeyError) as error:
+        reason = error.reason if isinstance(error, DamagedError) else error
+        raise ValueError(f"{path} is not a record of this study ({reason}): delete it to have it made again") from error
+    found: dict[str, Record] = record["contenders"]
     return found
 
 
@@ -150,10 +160,10 @@ def _claim(folder: Path, lengths: Lengths) -> None:
     path, wanted = folder / SETTINGS, asdict(lengths)
     if path.exists():
         try:
-            found = json.loads(path.read_bytes())
-        except (ValueError, RecursionError) as error:
-            raise DamagedError(path, str(error), "Restore it, or choose another folder") from error
-        require_same(f"the study in {folder}", found, wanted)
+            there = dict(json.loads(path.read_bytes()))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise DamagedError(path, str(error), "Restore it, or begin the study in another folder") from error
+        require_same(f"the study in {folder}", there, wanted)
     (folder / RECORDS).mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_atomically(path, json.dumps(wanted, indent=1).encode())

@@ -64,6 +64,17 @@ class Baseline(NamedTuple):
     errors: dict[str, float]
 
 
+class Inputs(Protocol):
+    """Inputs to predict for, (n, *input_shape): an array, or what reads rows of a file when it is sliced."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all of them."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice, /) -> Array: ...
+
+
 class Problem(Protocol):
     """What `surrogates` needs of a problem."""
 
@@ -136,11 +147,19 @@ class Problem(Protocol):
     def note(self, data: "DataSet") -> str:
         """A sentence or two for a report about where the data come from; empty if there is nothing to say."""
 
-    def read_inputs(self, path: Path) -> Array:
-        """Read inputs to predict for from a user's file."""
+    def read_inputs(self, path: Path) -> Inputs:
+        """Read inputs to predict for from a user's file.
+
+        They are sliced twice, some hundred at a time and from first to last. An array will do; of a file with more
+        inputs than fit into memory, return something that reads and checks them as it is sliced, such as
+        `storage.foreign.Sliced`.
+        """
 
     def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
-        """Further arrays for the file of a prediction that follow from the predicted outputs, by name."""
+        """Further arrays for the file of a prediction that follow from the predicted outputs, by name.
+
+        Called with some of the inputs and their outputs at a time; all arrays have the examples in front.
+        """
 
     def write_vti(self, path: Path, inputs: Array, outputs: Mapping[str, Array], *, overwrite: bool) -> None:
         """Write one example and its outputs by name as VTK image data; raise a ValueError if there is no grid."""

@@ -1,10 +1,12 @@
 """The range of the training inputs, outside of which a network can only guess."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from sparse_langevin.surrogates.problem import Array
+from sparse_langevin.surrogates.prediction import slices
+from sparse_langevin.surrogates.problem import Array, Inputs
 
 EACH = 64  # longest vector with a range for each entry; longer ones, and fields, have one range for all
 
@@ -16,22 +18,26 @@ def range_of(inputs: Array) -> dict[str, Any]:
     return {"low": np.min(flat, axis=axis).tolist(), "high": np.max(flat, axis=axis).tolist()}
 
 
-def outside(inputs: Array, known: dict[str, Any] | None) -> str | None:
+def outside(inputs: Inputs, known: dict[str, Any] | None) -> str | None:
     """A warning about inputs outside a range; None if all are inside, or if no range is known."""
     if known is None or not len(inputs):
         return None
-    flat = np.asarray(inputs).reshape(len(inputs), -1)
     low, high = np.asarray(known["low"]), np.asarray(known["high"])
-    excess = np.maximum(np.maximum(low - flat, flat - high), 0.0)
-    beyond = np.flatnonzero(excess.max(1) > 0)
-    if not len(beyond):
+    beyond, worst, where, what = 0, 0.0, (0, 0), 0.0
+    for rows in slices(inputs):
+        flat = np.asarray(inputs[rows]).reshape(rows.stop - rows.start, -1)
+        excess = np.maximum(np.maximum(low - flat, flat - high), 0.0)
+        beyond += int((excess.max(1) > 0).sum())
+        if excess.max() > worst:
+            row, column = (int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
+            worst, where, what = float(excess.max()), (rows.start + row, column), float(flat[row, column])
+    if not beyond:
         return None
-    row, column = np.unravel_index(int(excess.argmax()), excess.shape)
-    bounds = (np.broadcast_to(limit, flat.shape[1:])[column] for limit in (low, high))
-    span = " to ".join(f"{bound:.4g}" for bound in bounds)
-    where = f" in entry {column}" if low.ndim else ""
+    size = math.prod(inputs.shape[1:])
+    span = " to ".join(f"{np.broadcast_to(limit, (size,))[where[1]]:.4g}" for limit in (low, high))
+    entry = f" in entry {where[1]}" if low.ndim else ""
     return (
-        f"{len(beyond)} of {len(flat)} inputs have values outside the range of the training data; the worst is number "
-        f"{row} with {flat[row, column]:.4g}{where}, where training had {span}. Predictions there are guesses, and "
+        f"{beyond} of {len(inputs)} inputs have values outside the range of the training data; the worst is number "
+        f"{where[0]} with {what:.4g}{entry}, where training had {span}. Predictions there are guesses, and "
         "so are their error bars."
     )

@@ -23,7 +23,8 @@ from sparse_langevin.problems.arrays.layouts import Variable, seen_shape
 from sparse_langevin.problems.arrays.pictures import example_figure
 from sparse_langevin.problems.arrays.sources import Source
 from sparse_langevin.problems.vtk import write_fields
-from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Errors, Measure, Split
+from sparse_langevin.storage.foreign import Sliced
+from sparse_langevin.surrogates.problem import Array, Baseline, DataSet, Errors, Inputs, Measure, Split
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,8 +133,11 @@ class ArraysProblem:
 
         return ArraysCodec(self)
 
-    def check(self, inputs: Array) -> None:
-        """Raise if inputs have another shape, are not finite, or not positive where logarithms are taken."""
+    def check(self, inputs: Array, first: int = 0) -> None:
+        """Raise if inputs have another shape, are not finite, or not positive where logarithms are taken.
+
+        They are counted from ``first`` on.
+        """
         if inputs.shape[1:] != self.input_shape:
             hint = f", {self.input.size} inputs followed by {self.output.size} low-fidelity outputs"
             raise ValueError(
@@ -150,7 +154,9 @@ class ArraysProblem:
             index = tuple(int(i) for i in np.unravel_index(place, self.input_shape))
             value = flat[example, place]
             wanted = "positive, because its logarithm is taken" if np.isfinite(value) else "finite"
-            raise ValueError(f"example {example}: the input at index {index} is {value:g}, but must be {wanted}")
+            raise ValueError(
+                f"example {first + example}: the input at index {index} is {value:g}, but must be {wanted}"
+            )
 
     def errors(self, predicted: Array, true: Array, inputs: Array) -> Errors:
         """Errors of predicted outputs, by measure."""
@@ -190,16 +196,26 @@ class ArraysProblem:
         low = " The network sees the outputs of a cheaper simulator, and learns the difference." * self.low
         return f"{trained} examples to train and {tested} to test; inputs: {self.input}; outputs: {self.output}.{low}"
 
-    def read_inputs(self, path: Path) -> Array:
-        """Read inputs to predict for from .npy, .npz or HDF5; a low fidelity is read from the same file."""
-        found = self._examples(Source.of(path, "inputs").read(), self.input, path)
-        if self.low and found.shape[1:] != self.input_shape:
-            low = self._examples(Source.of(path, "low").read(), self.output, path)
-            if len(low) != len(found):
-                raise ValueError(f"{path} has {len(found)} inputs and {len(low)} low-fidelity outputs")
-            found = np.concatenate([part.reshape(len(part), -1) for part in (found, low)], axis=1)
-        self.check(found)
-        return found
+    def read_inputs(self, path: Path) -> Inputs:
+        """Read inputs to predict for from .npy, .npz or HDF5, as they are used.
+
+        A low fidelity is read from the same file.
+        """
+        parts = [self._opened("inputs", self.input, path)]
+        if self.low and parts[0].shape[1:] != self.input_shape:
+            parts.append(self._opened("low", self.output, path))
+            if len(parts[1]) != len(parts[0]):
+                raise ValueError(f"{path} has {len(parts[0])} inputs and {len(parts[1])} low-fidelity outputs")
+
+        def read(start: int, stop: int) -> Array:
+            pieces = [part[start:stop] for part in parts]
+            if len(pieces) > 1:
+                pieces = [piece.reshape(len(piece), math.prod(piece.shape[1:])) for piece in pieces]
+            found = np.concatenate(pieces, axis=1) if len(pieces) > 1 else pieces[0]
+            self.check(found, start)
+            return found
+
+        return Sliced((len(parts[0]), *(self.input_shape if len(parts) > 1 else parts[0].shape[1:])), read)
 
     def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
         """No further arrays, as nothing is known about the simulator."""
@@ -220,6 +236,15 @@ class ArraysProblem:
             for i, channel in enumerate(variable.channels(values))
         }
         write_fields(path, self.output.grid, fields, overwrite=overwrite)
+
+    def _opened(self, label: str, variable: Variable, path: Path) -> Inputs:
+        """An array of a user's file with the examples in front, read as it is sliced if that is possible."""
+        source = Source.of(path, label)
+        shape, _ = source.shape()
+        like = self._examples(np.broadcast_to(0.0, shape), variable, path)
+        if not source.sliceable or len(like) != shape[0]:
+            return self._examples(source.read(), variable, path)
+        return Sliced(like.shape, lambda start, stop: self._examples(source.rows(start, stop), variable, path))
 
     def _examples(self, array: Array, variable: Variable, path: Path) -> Array:
         """An array with the examples in front, also if it is a single example."""

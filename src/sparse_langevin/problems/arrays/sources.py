@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,32 @@ class Source:
                     self._require_finite(piece, done + start)
                     yield piece
                 done += min(len(array), samples - done)
+
+    @property
+    def sliceable(self) -> bool:
+        """Whether some rows can be read without all others: not from .npz files."""
+        return not any(isinstance(part, tuple) and part[0].suffix.lower() == ".npz" for part in self.parts)
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Read the samples from ``start`` up to ``stop``; an error names the first number that is not finite."""
+        found, done = [], 0
+        for index, length in enumerate(self._lengths):
+            low, high = max(0, start - done), min(length, stop - done)
+            if low < high or not index:
+                with self._open(index) as array, np.errstate(over="ignore"):
+                    found.append(np.array(array[low : max(low, high)], dtype=np.float64))
+            done += length
+        piece = np.concatenate(found)
+        self._require_finite(piece, start)
+        return piece
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        lengths = []
+        for index in range(len(self.parts)):
+            with self._open(index) as array:
+                lengths.append(len(array))
+        return lengths
 
     def read(self) -> NDArray[np.float64]:
         """Read the whole array."""

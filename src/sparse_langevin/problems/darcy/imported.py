@@ -7,6 +7,7 @@ single kappa may also be (ny, nx).
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.solver import Neumann, Solution, check_permeabilities
 from sparse_langevin.runtime.memory import require_memory
-from sparse_langevin.storage.foreign import opened_array, variables
+from sparse_langevin.storage.foreign import Sliced, opened_array, variables
+from sparse_langevin.surrogates.problem import Inputs
 
 NAMES = ("kappa", "velocity", "pressure")
 LOST = 0.01  # largest share of the mass that may be lost; rounding to single precision loses about 1e-5
@@ -98,20 +100,49 @@ class ImportedArrays:
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """Read kappa, and velocity and pressure if they are there, from .npy, .npz or HDF5 (.h5, .hdf5)."""
+    arrays = {}
+    for name, variable in _names(path).items():
+        with opened_array(path, variable) as array:
+            _require_real(name, path, array)
+            require_memory(8 * array.size, f"{name} in {path}", "use fewer samples")
+            arrays[name] = np.asarray(array[...], dtype=float)
+    if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
+        arrays["kappa"] = arrays["kappa"][None]
+    _require_fields(path, arrays["kappa"].shape)
+    return arrays
+
+
+def open_kappa(path: Path) -> Inputs:
+    """Open kappa alone, which is read as it is sliced; .npz files, which have no other way, are read at once."""
+    names = _names(path)
+    with opened_array(path, names["kappa"]) as array:
+        _require_real("kappa", path, array)
+        shape = tuple(array.shape)
+    if path.suffix.lower() == ".npz" or (list(names) == ["kappa"] and len(shape) == 2):
+        return read_arrays(path)["kappa"]
+    _require_fields(path, shape)
+
+    def read(start: int, stop: int) -> Array:
+        with opened_array(path, names["kappa"]) as array:
+            return np.array(array[start:stop], dtype=float)
+
+    return Sliced(shape, read)
+
+
+def _names(path: Path) -> dict[str, str]:
+    """The variables of a file, by the names of our arrays."""
     names = {"kappa": ""} if path.suffix.lower() == ".npy" else {name: name for name in NAMES}
     there = variables(path)
     if names["kappa"] not in there:
         raise ValueError(f"{path} has no array 'kappa' of shape (samples, ny, nx): np.savez({path.name!r}, kappa=...)")
-    arrays = {}
-    for name, variable in names.items():
-        if variable in there:
-            with opened_array(path, variable) as array:
-                if array.dtype.kind not in "fiu":
-                    raise ValueError(f"{name} in {path} must hold real numbers, got {array.dtype}")
-                require_memory(8 * array.size, f"{name} in {path}", "use fewer samples")
-                arrays[name] = np.array(array[...], dtype=float)
-    if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
-        arrays["kappa"] = arrays["kappa"][None]
-    if arrays["kappa"].ndim != 3 or arrays["kappa"].size == 0:
-        raise ValueError(f"kappa in {path} must have shape (samples, ny, nx), got {arrays['kappa'].shape}")
-    return arrays
+    return {name: variable for name, variable in names.items() if variable in there}
+
+
+def _require_real(name: str, path: Path, array: Any) -> None:
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} in {path} must hold real numbers, got {array.dtype}")
+
+
+def _require_fields(path: Path, shape: tuple[int, ...]) -> None:
+    if len(shape) != 3 or 0 in shape:
+        raise ValueError(f"kappa in {path} must have shape (samples, ny, nx), got {shape}")

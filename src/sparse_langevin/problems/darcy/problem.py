@@ -11,10 +11,11 @@ import numpy as np
 from sparse_langevin.problems.darcy.errors import e1, e2, mass_residual
 from sparse_langevin.problems.darcy.flow import Flow
 from sparse_langevin.problems.darcy.grid import Array, Grid
-from sparse_langevin.problems.darcy.imported import read_arrays
+from sparse_langevin.problems.darcy.imported import open_kappa
 from sparse_langevin.problems.darcy.solver import check_permeabilities
 from sparse_langevin.problems.darcy.vtk import write_vti
-from sparse_langevin.surrogates.problem import Baseline, DataSet, Errors, Measure, Split
+from sparse_langevin.storage.foreign import Sliced
+from sparse_langevin.surrogates.problem import Baseline, DataSet, Errors, Inputs, Measure, Split
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,11 +89,14 @@ class DarcyProblem:
 
         return Normalisation(self.grid.edges)
 
-    def check(self, inputs: Array) -> None:
-        """Raise unless these are positive, finite fields on the grid that single precision can hold."""
+    def check(self, inputs: Array, first: int = 0) -> None:
+        """Raise unless these are positive, finite fields on the grid that single precision can hold.
+
+        They are counted from ``first`` on.
+        """
         if inputs.ndim != 3:
             raise ValueError(f"kappa must have shape (fields, ny, nx), got {inputs.shape}")
-        check_permeabilities(inputs, self.grid)
+        check_permeabilities(inputs, self.grid, first)
         if inputs.size and inputs.max() > np.finfo(np.float32).max:
             raise ValueError(f"kappa reaches {inputs.max():g}, more than single precision can hold: choose other units")
 
@@ -132,9 +136,16 @@ class DarcyProblem:
         overlap = recipe.get("kind") == "image" and recipe["settings"].get("split", "random") == "random"
         return "Test fields are cut at random from the same image as the training fields: they overlap." * overlap
 
-    def read_inputs(self, path: Path) -> Array:
-        """Read permeabilities from .npy, .npz or HDF5."""
-        return read_arrays(path)["kappa"]
+    def read_inputs(self, path: Path) -> Inputs:
+        """Read permeabilities from .npy, .npz or HDF5, as they are used."""
+        kappa = open_kappa(path)
+
+        def read(start: int, stop: int) -> Array:
+            fields = kappa[start:stop]
+            self.check(fields, start)
+            return fields
+
+        return Sliced(kappa.shape, read)
 
     def extras(self, inputs: Array, outputs: Array) -> dict[str, Array]:
         """Pressures that belong to predicted velocities."""

@@ -330,9 +330,9 @@ def _field(value: float | ArrayLike, grid: Grid, name: str) -> Array:
     return np.broadcast_to(data, grid.shape).copy()
 
 
-def check_permeabilities(kappa: Iterable[ArrayLike], grid: Grid) -> None:
-    """Raise if a field does not fit the grid or is not positive; the error says which field it is."""
-    for index, field in enumerate(kappa):
+def check_permeabilities(kappa: Iterable[ArrayLike], grid: Grid, first: int = 0) -> None:
+    """Raise if a field does not fit the grid or is not positive; the error counts them from ``first`` on."""
+    for index, field in enumerate(kappa, first):
         try:
             check_permeability(field, grid)
         except ValueError as error:

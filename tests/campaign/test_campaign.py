@@ -1,0 +1,36 @@
+"""A small share of the campaign in every run of the tests; ``make faults`` is all of it."""
+
+import random
+
+import pytest
+
+from tests.campaign import damage
+from tests.campaign.ground import Ground
+from tests.campaign.trials import Broken
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    made = Ground(tmp_path_factory.mktemp("campaign") / "ground")
+    made.make()
+    return made
+
+
+def test_a_share_of_the_damage(ground, tmp_path):
+    """Some 60 trials, of every format two flips and every other time a cut; what draws takes too long here."""
+    whole = damage.trials(random.Random(0))
+    assert len({trial.name for trial in whole}) == len(whole) == damage.NUMBER
+    chosen, chance = [], random.Random(1)
+    for number, group in enumerate(damage.FORMATS):
+        quick = [trial for trial in whole if trial.group == group and not trial.facts[3].startswith(damage.SLOW)]
+        for kind, count in (("flip", 2), ("cut", number % 2)):
+            chosen += chance.sample([trial for trial in quick if trial.facts[1] == kind], count)
+    assert len(chosen) == 60
+    broken = []
+    for number, trial in enumerate(chosen):
+        (scratch := tmp_path / str(number)).mkdir()
+        try:
+            damage.attempt(ground, scratch, trial)
+        except Broken as error:
+            broken.append(f"{trial.name}: {error}")
+    assert not broken
