@@ -150,10 +150,17 @@ class Solver:
         k = field.reshape(-1, 1)
         if len(self._free):
             self._matrix.data = self._assembly @ k[:, 0]
-            if self._factor is None:
-                self._factor = qdldl.Solver(self._matrix, upper=True)
-            else:
-                self._factor.update(self._matrix, upper=True)
+            try:
+                if self._factor is None:
+                    self._factor = qdldl.Solver(self._matrix, upper=True)
+                else:
+                    self._factor.update(self._matrix, upper=True)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"the flow cannot be solved in double precision: its matrix is singular for cells of "
+                    f"{self.grid.hx:.3g} by {self.grid.hy:.3g} with permeabilities from {field.min():.3g} to "
+                    f"{field.max():.3g}. Use cells that are not so flat, and a contrast of at most about 1e12"
+                ) from error
         cell = self.grid.hx * self.grid.hy
         velocity, pressure = self._velocity(k, self.source.reshape(-1, 1) * cell, self._lambda, self._outflow, 2)
         residual = self.source - self.grid.divergence(velocity)
