@@ -194,3 +194,15 @@ def test_crashes_while_one_is_replaced(dead, tmp_path):
 def test_errors_travel_between_processes():
     error = pickle.loads(pickle.dumps(DamagedError("a/b", "it is cut off", "Restore it")))
     assert str(error) == "a/b is damaged: it is cut off. Restore it" and error.reason == "it is cut off"
+
+
+def test_pipes_and_devices_are_not_read(cake, tmp_path):
+    (cake.folder / "a").unlink()
+    os.mkfifo(cake.folder / "a")
+    for read in (cake.read, cake.path):
+        with pytest.raises(StorageError, match="a cannot be read: it is a folder, a pipe or a device, not a file"):
+            read("a")
+    (tmp_path / "tart").mkdir()
+    (tmp_path / "tart" / MANIFEST).symlink_to("/dev/zero")
+    with pytest.raises(StorageError, match="a pipe or a device, not a file"):
+        Artefact.open(tmp_path / "tart", TART)

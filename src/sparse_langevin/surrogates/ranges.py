@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_langevin.storage.artefact import SENSELESS
 from sparse_langevin.surrogates.problem import Array
 
 EACH = 64  # longest vector with a range for each entry; longer ones, and fields, have one range for all
@@ -21,7 +22,11 @@ def outside(inputs: Array, known: dict[str, Any] | None) -> str | None:
     if known is None or not len(inputs):
         return None
     flat = np.asarray(inputs).reshape(len(inputs), -1)
-    low, high = np.asarray(known["low"]), np.asarray(known["high"])
+    try:
+        low, high = (np.asarray(known[name], dtype=float) for name in ("low", "high"))
+        np.broadcast_to(low, flat.shape), np.broadcast_to(high, flat.shape)
+    except (*SENSELESS, ValueError) as error:
+        raise ValueError(f"the range of the training inputs makes no sense: {str(known)[:60]} ({error})") from error
     excess = np.maximum(np.maximum(low - flat, flat - high), 0.0)
     beyond = np.flatnonzero(excess.max(1) > 0)
     if not len(beyond):
