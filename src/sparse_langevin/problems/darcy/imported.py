@@ -109,7 +109,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
                 if array.dtype.kind not in "fiu":
                     raise ValueError(f"{name} in {path} must hold real numbers, got {array.dtype}")
                 require_memory(8 * array.size, f"{name} in {path}", "use fewer samples")
-                arrays[name] = np.asarray(array[...], dtype=float)
+                arrays[name] = np.array(array[...], dtype=float)  # a copy: what is mapped is read-only
     if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
         arrays["kappa"] = arrays["kappa"][None]
     if arrays["kappa"].ndim != 3 or arrays["kappa"].size == 0:
