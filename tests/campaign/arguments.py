@@ -21,6 +21,7 @@ import typer
 from PIL import Image
 
 from sparse_langevin.cli import app
+from sparse_langevin.storage.artefact import kind_of
 from tests.campaign.command import Command, in_session
 from tests.campaign.trials import Broken, Trial, require
 
@@ -142,7 +143,7 @@ def attempt(ground, scratch, trial):
     ground.copy(folder, *GROUND)
     _lay_out(folder, {Path(v).suffix for k, v in call.items() if "." in v} | {""})
     before = _listing(scratch)
-    much = name in LONG or (option in WORK and value in (str(10**12), "1e3"))
+    much = name in LONG or (option in WORK and value in (str(10**12), str(10**30)))
     outcome = run_watched(words, folder, AT_WORK if much else SECONDS)
     require("Traceback" not in outcome.err, f"a traceback: {outcome.line}")
     require(outcome.grown < MEGABYTES, f"it took {outcome.grown:.0f} MB of memory")
@@ -154,7 +155,8 @@ def attempt(ground, scratch, trial):
         _require_sense(option, value, outcome, folder, before, scratch)
         return "accepted"
     require(outcome.refused, f"more or less than one line: {outcome.err[-1000:]!r}")
-    if "diverged" in outcome.err:  # it was a run, and its folder says so
+    if name == "train" and re.match(r"error: step \d+: ", outcome.line):  # the run began, and its folder is a run's
+        require(kind_of(folder / call["--run"]) == "run", "a run that has diverged is not a run")
         return "diverged"
     left = _listing(scratch) - before
     require(not left, f"it left {sorted(left)[:5]} after {outcome.line[:300]!r}")
