@@ -114,6 +114,17 @@ def test_bad_input_is_one_line_without_traceback(data, tmp_path, monkeypatch, ca
     assert not (tmp_path / "x").exists()
 
 
+def test_options_of_the_other_kind_of_arrays_are_refused(data, tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "x.npy", np.ones((10, 3)))
+    arrays = ["import", "--inputs", tmp_path / "x.npy", "--outputs", tmp_path / "x.npy", "--out", tmp_path / "new"]
+    for words in (["--bottom", "nan"], ["--domain", "3x2"], ["--source", "2"], ["--any-residual"]):
+        assert f"{words[0]} is for arrays of Darcy flow: leave it out" in refused(monkeypatch, capsys, *arrays, *words)
+    for words in (["--low", "x.npy"], ["--input-layout", "v"], ["--output-layout", "q"]):
+        text = refused(monkeypatch, capsys, "import", tmp_path / "x.npy", "--out", tmp_path / "new", *words)
+        assert f"{words[0]} is for --inputs and --outputs of any simulator: leave it out" in text
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_full_disk_is_noticed_before_the_work(tmp_path, monkeypatch, capsys):
     usage = type("usage", (), {"free": 1000})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)

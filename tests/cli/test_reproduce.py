@@ -23,4 +23,4 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("")
     text = refused(monkeypatch, capsys, *ORACLE, "--out", tmp_path / "file")
     assert text.count("\n") == 1 and "Traceback" not in text
-    assert "Invalid value" in refused(monkeypatch, capsys, "reproduce", "regression", "--test", 3)
+    assert "invalid value" in refused(monkeypatch, capsys, "reproduce", "regression", "--test", 3)

@@ -9,6 +9,7 @@ import pytest
 
 from sparse_langevin import PosteriorBank
 from sparse_langevin.posterior import DamagedError
+from sparse_langevin.posterior.encoding import Mask
 from sparse_langevin.storage.artefact import kind_of
 from sparse_langevin.storage.checkpoint import save_checkpoint
 from sparse_langevin.storage.errors import MismatchError
@@ -230,3 +231,9 @@ def test_a_damaged_record_of_the_thinning_is_named(tmp_path):
     assert list(bank.verify()) == ["thinning.safetensors"]
     with pytest.raises(DamagedError, match=r"thinning.safetensors is damaged"):
         len(bank)
+
+
+def test_a_mask_for_more_than_it_holds_takes_no_memory():
+    mask = Mask((("weight", (10**12,)),), "float32", b"")
+    with pytest.raises(ValueError, match="it has 0 bytes for 1000000000000 parameters"):
+        Mask.decode(mask.encode(), mask.digest)

@@ -79,6 +79,7 @@ def test_slab_narrower_than_spike_compares_densities_at_zero():
         (lambda: SpikeSlab(delta=1.0), "delta"),
         (lambda: SpikeSlab(delta_update="median"), "delta_update"),
         (lambda: GaussianPrior(0.0), "sigma0"),
+        (lambda: GaussianPrior(1e-160), "sigma0 must be at least 1e-150"),
     ],
 )
 def test_bad_settings(make, name):

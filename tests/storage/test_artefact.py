@@ -214,3 +214,15 @@ def test_a_body_that_makes_no_sense_is_blamed_on_the_manifest(tmp_path):
         found.body["name"]
     with pytest.raises(ValueError, match="mine"), found.understood():
         raise ValueError("mine")
+
+
+def test_pipes_and_devices_are_not_read(cake, tmp_path):
+    (cake.folder / "a").unlink()
+    os.mkfifo(cake.folder / "a")
+    for read in (cake.read, cake.path):
+        with pytest.raises(StorageError, match="a cannot be read: it is a folder, a pipe or a device, not a file"):
+            read("a")
+    (tmp_path / "tart").mkdir()
+    (tmp_path / "tart" / MANIFEST).symlink_to("/dev/zero")
+    with pytest.raises(StorageError, match="a pipe or a device, not a file"):
+        Artefact.open(tmp_path / "tart", TART)

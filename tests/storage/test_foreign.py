@@ -139,6 +139,16 @@ def test_other_files_are_not_read_through_hdf5(kind, tmp_path):
         read(tmp_path / "a.h5", "x")
 
 
+def test_groups_without_end_are_not_walked(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        place = file
+        for _ in range(500):
+            place = place.create_group("g")
+        file["x"] = VALUES
+    with pytest.raises(UnreadableError, match=r"a\.h5 cannot be read: its groups are nested more than 50 deep"):
+        variables(tmp_path / "a.h5")
+
+
 def test_a_damaged_chunk_is_named(files):
     path = files / "a.h5"
     with h5py.File(path) as file:

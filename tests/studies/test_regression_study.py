@@ -84,6 +84,8 @@ def test_what_does_not_fit_is_refused(folder, tmp_path):
         Extent(only="sgd")
     with pytest.raises(ValueError, match="at least one replicate"):
         Extent(replicates=0)
+    with pytest.raises(ValueError, match="at most 10,000 replicates, got 1000000000000"):
+        Extent(replicates=10**12)
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "test1-0000.json").write_text("{")
     with pytest.raises(ValueError, match=r"test1-0000\.json is not a record"):

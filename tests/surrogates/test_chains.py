@@ -93,8 +93,10 @@ def test_a_single_chain_and_too_few_samples(data, finished):
 
 
 def test_errors(two, data, tmp_path):
-    with pytest.raises(ValueError, match="chains must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="chains must be a number from 1 to 1000, got 0"):
         train_chains(short(), data, tmp_path / "run", 0)
+    with pytest.raises(ValueError, match="chains must be a number from 1 to 1000, got 1000000000"):
+        train_chains(short(), data, tmp_path / "run", 10**30)
     for changes, name in (({"method": "adam"}, "method adam"), ({"samples": 0}, "samples = 0")):
         with pytest.raises(ValueError, match=f"posterior samples, and {name} keeps none"):
             train_chains(short(**changes), data, tmp_path / "run", 2)

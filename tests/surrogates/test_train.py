@@ -216,7 +216,15 @@ def test_a_network_with_dropout_is_determined_by_the_settings(data, tmp_path):
 def test_a_device_that_is_not_there(data, tmp_path):
     with pytest.raises(ValueError, match="torch cannot use the device 'abacus' on this machine: "):
         train(short(), data, tmp_path / "run", device="abacus")
+    with pytest.raises(ValueError, match="torch cannot use the device 'meta' on this machine: "):
+        train(short(), data, tmp_path / "run", device="meta")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_link_to_itself_is_no_folder(data, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="loop"):
+        train(short(), data, tmp_path / "loop", progress=False)
 
 
 @pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs a GPU")

@@ -1,12 +1,14 @@
 """The command ``sparse-langevin``. Its parts are thin: the work is done by functions of the library."""
 
+import io
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from signal import SIGINT
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -61,6 +63,10 @@ def _options(
     warnings.showwarning = lambda message, *where: print(f"warning: {message}", file=sys.stderr)
 
 
+# The errors of click, of which some versions of typer have a copy of their own.
+ClickError: Any = typer.BadParameter.__mro__[2]
+
+
 class State:
     """What is set for one call of the command."""
 
@@ -72,8 +78,10 @@ def main(interrupted: Callable[[], Interrupted | None] = lambda: None) -> None:
 
     ``interrupted`` says whether a signal has asked the program to stop, see `answer_signals`.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that is no text in this locale is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except Interrupted as stop:
         _tell(stop)
         raise
@@ -94,6 +102,8 @@ def _tell(stop: Interrupted) -> None:
 
 def _explain(error: Exception) -> NoReturn:
     """End with one line about an error that a user can mend; others keep their traceback."""
+    if isinstance(error, ClickError):
+        _correct(error)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         _end(error, f"{where}{error.strerror or error}")
@@ -104,9 +114,23 @@ def _explain(error: Exception) -> NoReturn:
     raise error
 
 
+def _correct(error: Any) -> NoReturn:
+    """End with one line about arguments that the command does not have or take; without any, with its help."""
+    message = error.format_message().replace("Value error, ", "").strip().rstrip(".")
+    if type(error).__name__ == "NoArgsIsHelpError":  # with rich, the help was printed while the error was made
+        print(message)
+        sys.exit(error.exit_code)
+    seen = [repr(it["input"]) for it in getattr(error.__cause__, "errors", list)()]  # by pydantic
+    value = f", got {seen[0]}" if seen and seen[0] not in message else ""
+    path = error.ctx.command_path if getattr(error, "ctx", None) is not None else "sparse-langevin"
+    _end(error, f"{message[:1].lower()}{message[1:]}{value}: see {path} --help")
+
+
 def _end(error: Exception, message: str) -> NoReturn:
     """Print one line and exit; with --debug raise the error, as what looks like bad input may be a bug of ours."""
     if State.debug:
         raise error
-    print(f"error: {message}", file=sys.stderr)
+    line = re.sub(r"\s*\n\s*", " ", message.strip())
+    # What is not to be seen, as in the name of a file, is escaped.
+    print("error: " + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), file=sys.stderr)
     sys.exit(2)

@@ -191,6 +191,13 @@ def import_arrays(
     """
     if (file is None) == (inputs is None) or (inputs is None) != (outputs is None):
         raise ValueError("give either FILE with arrays of Darcy flow, or --inputs and --outputs of any simulator")
+    sides = given_sides(left, right, bottom, top)
+    flow = {**sides, "domain": domain != "1x1", "source": source != 1.0, "any-residual": any_residual}
+    other = {"low": low, "input-layout": input_layout, "output-layout": output_layout}
+    for name, given in (flow if file is None else other).items():
+        if given not in (None, False):
+            whose = "arrays of Darcy flow" if file is None else "--inputs and --outputs of any simulator"
+            raise ValueError(f"--{name} is for {whose}: leave it out")
     if inputs is not None and outputs is not None:
         from sparse_langevin.problems.arrays import import_arrays as import_any
 
@@ -217,7 +224,7 @@ def import_arrays(
         settings,
         source,
         test_share=test_share,
-        sides=given_sides(left, right, bottom, top),
+        sides=sides,
     )
     _make(recipe, out, workers)
 

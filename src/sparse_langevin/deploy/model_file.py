@@ -7,8 +7,10 @@ none.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from operator import index
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,6 +26,7 @@ from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind
 from sparse_langevin.storage.errors import DamagedError, MismatchError, StorageError
 from sparse_langevin.storage.files import locked, require_new, sha256
+from sparse_langevin.storage.foreign import require_modest
 
 MODEL = Kind("model", 2, "'export'", "Export it again into another folder, or take another copy", ("torch",))
 CONTAINERS = "weights-*.safetensors"
@@ -125,7 +128,14 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _manifest(artefact: Artefact) -> Manifest:
     with artefact.understood():
-        layers = {name: Layer(**it | {"shape": tuple(it["shape"])}) for name, it in artefact.body["layers"].items()}
+        layers = {
+            name: Layer(**it | {"shape": tuple(map(index, it["shape"]))})
+            for name, it in artefact.body["layers"].items()
+        }
+        stored = sum(
+            (artefact.folder / name).stat().st_size for name in artefact.files or () if name not in artefact.lost()
+        )
+        require_modest(4 * sum(math.prod(layer.shape) for layer in layers.values()), stored)
         return Manifest(layers, artefact.body["meta"], artefact.versions)
 
 

@@ -13,6 +13,7 @@ from sparse_langevin.linear.base import check_level
 from sparse_langevin.linear.classifier import SparseBayesClassifier
 from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.reports.page import Picture, Section, Table, plain, png, render
+from sparse_langevin.storage.files import require_regular
 
 MISSING = ("", "NA", "NaN", "nan", "null", "?")
 CLASSES = 50  # of the target at most: the time grows with their number
@@ -55,6 +56,7 @@ class Selection:
 
 def read_table(path: Path, target: str, ignore: Sequence[str] = ()) -> Columns:
     """Read a CSV or TSV file with a header; all columns but the target must be numbers."""
+    require_regular(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:

@@ -118,6 +118,8 @@ class Mask:
         """Read a mask, and raise an error if it has another digest."""
         facts, bits = unpack(data)
         mask = cls(tuple((name, tuple(shape)) for name, shape in facts["entries"]), facts["dtype"], bits.tobytes())
+        if len(bits) != -(-mask.size // 8):
+            raise ValueError(f"it has {len(bits)} bytes for {mask.size} parameters")
         if mask.digest != digest:
             raise ValueError("it holds another mask than its name says")
         return mask

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from sparse_langevin.posterior.encoding import DAMAGE, Buffer
 from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind
 from sparse_langevin.storage.errors import DamagedError
-from sparse_langevin.storage.files import TEMPORARY, Hold, sweep, write_atomically
+from sparse_langevin.storage.files import TEMPORARY, Hold, require_regular, sweep, write_atomically
 
 REMEDY = "Restore it; a sample may also be deleted, and PosteriorBank(skip_damaged=True) leaves out those that need it"
 BANK = Kind(
@@ -123,6 +123,7 @@ class FolderStore:
 
     def read(self, name: str) -> Buffer:
         """Return the bytes of a file, which are read from disk when they are used."""
+        require_regular(self.folder / name)
         with open(self.folder / name, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 

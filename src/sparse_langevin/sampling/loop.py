@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -255,7 +256,8 @@ class Loop:
             raise ValueError("a run that can resume needs its samples on disk: use PosteriorBank(folder=...)")
         checkpoint = folder.latest(self._settings())
         if checkpoint is not None:
-            self._resume(folder, checkpoint)
+            with checkpoint.understood():
+                self._resume(folder, checkpoint)
         elif self.bank is not None and self.bank.count(self.sampler.chain):
             raise ValueError(f"samples of another run are in the way in {self.bank.folder}: choose another folder")
         else:
@@ -267,11 +269,12 @@ class Loop:
         self.rng = {name: tensors.pop(name) for name in names}
         self.epoch_rng = {name: tensors.pop(f"epoch_{name}") for name in names}
         self.sampler.load_state_dict(meta["sampler"] | {"tensors": tensors})
-        self.begin, self.epoch, self.batch = meta["begin"], meta["epoch"], meta["batch"]
-        self.losses, self.saved = meta["losses"], self.sampler.steps
-        self.first, self.recent = list(meta["first"]), deque(meta["recent"], WINDOW)
+        self.begin, self.epoch, self.batch = (index(meta[name]) for name in ("begin", "epoch", "batch"))
+        total, count = meta["losses"]
+        self.losses, self.saved = [float(total), index(count)], self.sampler.steps
+        self.first, self.recent = [float(loss) for loss in meta["first"]], deque(map(float, meta["recent"]), WINDOW)
         if self.clock is not None:
-            self.clock.before = meta.get("clock", {})
+            self.clock.before = {name: float(seconds) for name, seconds in meta.get("clock", {}).items()}
         if self.bank is not None:
             self.bank.rewind(self.sampler.chain, self.sampler.steps, meta["samples"])
         self.history = folder.cut_history(checkpoint)

@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from sparse_langevin.storage.errors import DamagedError, MismatchError, MissingError, StorageError
-from sparse_langevin.storage.files import TEMPORARY, canonical, sha256, sha256_of_file, write_atomically, write_synced
+from sparse_langevin.storage.files import (
+    TEMPORARY,
+    canonical,
+    require_regular,
+    sha256,
+    sha256_of_file,
+    write_atomically,
+    write_synced,
+)
 
 MANIFEST = "artefact.json"
 EARLIER = ("manifest.json", "recipe.json", "run.json")  # what earlier versions wrote instead
@@ -149,6 +157,7 @@ class Artefact:
     def read(self, name: str) -> bytes:
         """Contents of a file, verified."""
         with _blaming(path := self.folder / name, self.kind.remedy):
+            require_regular(path)
             data = path.read_bytes()
             self._compare(name, sha256(data))
         return data
@@ -217,6 +226,7 @@ def _read(folder: Path, remedy: str = "Restore it") -> dict[str, Any] | None:
     if not (path := folder / MANIFEST).exists():
         return None
     with _blaming(path, remedy):
+        require_regular(path)
         found: dict[str, Any] = json.loads(path.read_bytes())
         if found.pop("sha256") != sha256(canonical(found)) or found.keys() != _KEYS:
             raise ValueError("it does not match its SHA-256")

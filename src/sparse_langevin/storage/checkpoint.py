@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,11 @@ class Checkpoint:
     step: int
     tensors: dict[str, Tensor]
     meta: dict[str, Any]
+    artefact: Artefact
+
+    def understood(self) -> AbstractContextManager[None]:
+        """Blame the checkpoint while its contents are put to use, see `Artefact.understood`."""
+        return self.artefact.understood()
 
 
 def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> Path:
@@ -62,7 +69,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read and verify one checkpoint; the error for a damaged one names the checkpoint before it."""
     try:
         artefact = Artefact.open(path, CHECKPOINT, finished=True)
-        return Checkpoint(artefact.body["step"], load(artefact.read(STATE)), artefact.body["meta"])
+        with artefact.understood():
+            step, meta = index(artefact.body["step"]), dict(artefact.body["meta"])
+        return Checkpoint(step, load(artefact.read(STATE)), meta, artefact)
     except DamagedError as error:
         raise DamagedError(error.file, error.reason, _offer_previous(path)) from error
     except (MissingError, SafetensorError) as error:

@@ -76,6 +76,12 @@ def require_new(path: Path, *, overwrite: bool = False) -> None:
         )
 
 
+def require_regular(path: Path) -> None:
+    """Raise if something is there that is no file: a pipe or a device could be read for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is a folder, a pipe or a device, not a file", str(path))
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on disk; Windows, which cannot open a folder, sees to it by itself."""
     if sys.platform != "win32":
@@ -112,7 +118,8 @@ class Hold:
     def of(cls, folder: Path) -> "Hold":
         """The hold on a folder, which is made if it is not there; a `LockedError` if another process has it."""
         with cls._guard:
-            return cls._all.get(folder.resolve()) or cls._all.setdefault(folder.resolve(), cls(folder))
+            place = Path(os.path.realpath(folder))
+            return cls._all.get(place) or cls._all.setdefault(place, cls(folder))
 
 
 def sweep(folder: Path) -> None:
@@ -143,6 +150,7 @@ def sha256(data: bytes) -> str:
 
 def sha256_of_file(path: Path) -> str:
     """SHA-256 of a file, which need not fit into memory."""
+    require_regular(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

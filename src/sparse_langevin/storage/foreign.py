@@ -24,6 +24,7 @@ from sparse_langevin.runtime.memory import require_memory
 SUFFIXES = (".npy", ".npz", ".h5", ".hdf5")
 HARMLESS = 2**28  # bytes that a file may expand to, however small it is
 EXPANSION = 200  # times its size that a larger one may expand to; compressed simulations stay far below
+DEEPEST = 50  # groups in groups of an HDF5 file
 # What readers raise for files that are not what they seem.
 _BROKEN = (
     *(OSError, ValueError, EOFError, KeyError, TypeError, SyntaxError, RecursionError, OverflowError, RuntimeError),
@@ -94,6 +95,12 @@ class Sliced:
         return np.asarray(self[:], dtype=dtype)
 
 
+def mapped(path: Path) -> Any:
+    """The array of an .npy file, read from disk as it is used; errors name the file."""
+    with _reading(path):
+        return _mapped(path)
+
+
 def own_dataset(file: Any, name: str) -> Any:
     """A data set of an open HDF5 file, whose numbers must be in this file."""
     if name not in _datasets(file):
@@ -101,7 +108,7 @@ def own_dataset(file: Any, name: str) -> Any:
     found = file[name]
     if found.is_virtual or found.external:
         raise ValueError(f"the numbers of {name!r} are in other files, which are not read")
-    _require_modest(found.nbytes, found.id.get_storage_size())
+    require_modest(found.nbytes, found.id.get_storage_size())
     return found
 
 
@@ -116,7 +123,14 @@ def _datasets(file: Any) -> list[str]:
     import h5py
 
     found: list[str] = []
-    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+
+    def visit(name: str, item: Any) -> None:
+        if name.count("/") >= DEEPEST:  # each of them is looked up from the top
+            raise ValueError(f"its groups are nested more than {DEEPEST} deep")
+        if isinstance(item, h5py.Dataset):
+            found.append(name)
+
+    file.visititems(visit)
     return found
 
 
@@ -132,7 +146,7 @@ def _mapped(path: Path) -> Any:
 def _member(archive: zipfile.ZipFile, name: str) -> Any:
     """An array of an .npz file."""
     about = archive.getinfo(name)
-    _require_modest(about.file_size, about.compress_size)
+    require_modest(about.file_size, about.compress_size)
     require_memory(about.file_size, "the array", "save it as .npy or HDF5, which are read in pieces")
     with archive.open(about) as stream:
         _declared(stream, about.file_size)
@@ -155,7 +169,8 @@ def _declared(stream: IO[bytes], there: int) -> tuple[tuple[int, ...], bool, np.
     return shape, fortran, dtype
 
 
-def _require_modest(size: int, stored: int) -> None:
+def require_modest(size: int, stored: int) -> None:
+    """Raise a ValueError if so many bytes in a file expand to so many in memory that there must be malice in it."""
     if size > HARMLESS and size > EXPANSION * stored:
         raise ValueError(
             f"it would expand from {stored:,} to {size:,} bytes: if these are real data, save them without compression"

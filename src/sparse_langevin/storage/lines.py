@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_langevin.storage.errors import DamagedError
+from sparse_langevin.storage.files import require_regular
 
 
 def write_line(record: Mapping[str, Any]) -> bytes:
@@ -21,6 +22,7 @@ def write_line(record: Mapping[str, Any]) -> bytes:
 
 def read_lines(path: Path, length: int | None = None, remedy: str = "Restore it") -> list[dict[str, Any]]:
     """The records in a file, none if it is not there; or in its first bytes, which must be whole lines."""
+    require_regular(path)
     data = path.read_bytes()[:length] if path.exists() else b""
     *lines, rest = data.split(b"\n")
     if length is not None and rest:

@@ -47,6 +47,8 @@ class RunFolder:
 
         The folder is held by this process, see `files.locked`.
         """
+        if self._history.is_symlink():  # it is cut and written to: what it points to may be anything
+            raise MismatchError(f"{self._history} is a link to another file: put the file itself in its place")
         sweep(self._checkpoints)
         saved = checkpoints(self._checkpoints)
         if not saved and self._history.exists() and self._history.stat().st_size:
@@ -59,8 +61,9 @@ class RunFolder:
         if checkpoint is None:
             self._history.touch()
         else:
-            require_same(f"the run in {self.path}", checkpoint.meta["settings"], settings)
-            self._tidy(checkpoint.meta["begin"])  # if that was interrupted
+            with checkpoint.understood():
+                require_same(f"the run in {self.path}", checkpoint.meta["settings"], settings)
+                self._tidy(checkpoint.meta["begin"])  # if that was interrupted
         return checkpoint
 
     def append(self, record: Record) -> None:

@@ -107,8 +107,10 @@ def run(
     stop
         Called again and again. Once it returns true, the running cells save their state, and the function returns.
     """
+    recipes = {c.field.name: c.field.recipe(place.scale, place.image) for c in cells}
+    for recipe in recipes.values():
+        recipe.fields()  # an image that cannot be used fails here, before anything is written
     with locked(place.folder):
-        recipes = {c.field.name: c.field.recipe(place.scale, place.image) for c in cells}
         missing = {cell.name: cell for cell in _missing(cells, place, recipes)}
         for field in {cell.field.name: cell.field for cell in missing.values()}.values():
             progress(0.0, f"data of {field.name}")

@@ -24,6 +24,8 @@ SETTINGS, RECORDS = "settings.json", "records"
 Cell = tuple[int, int]  # (test, replicate)
 Records = dict[Cell, dict[str, Record]]
 
+MOST = 10_000  # replicates, whose files have numbers of four digits
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -51,6 +53,8 @@ class Extent:
             raise ValueError(f"there is no method {self.only!r}: choose one of {', '.join(LABELS)}")
         if self.replicates < 1 or self.paper_replicates < 0:
             raise ValueError(f"a study needs at least one replicate, got {self.replicates}, {self.paper_replicates}")
+        if self.replicates > MOST:
+            raise ValueError(f"a study has at most {MOST:,} replicates, got {self.replicates}")
 
     def contenders(self, replicate: int) -> list[str]:
         """The names of the contenders on a replicate."""

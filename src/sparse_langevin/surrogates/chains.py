@@ -15,6 +15,8 @@ from sparse_langevin.surrogates.runs import CHAIN, SurrogateRun, epochs_done
 from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.surrogates.training import assemble, train
 
+MOST = 1000  # chains of a run: a few show whether they agree
+
 
 def train_chains(
     settings: Settings,
@@ -47,8 +49,8 @@ def train_chains(
     progress
         Whether to show a bar for each chain; by default only on a terminal.
     """
-    if chains < 1:
-        raise ValueError(f"chains must be at least 1, got {chains!r}")
+    if not 1 <= chains <= MOST:
+        raise ValueError(f"chains must be a number from 1 to {MOST}, got {chains!r}")
     if not settings.bayesian or not settings.samples:
         what = f"method {settings.method}" if not settings.bayesian else "samples = 0"
         raise ValueError(f"several chains are for posterior samples, and {what} keeps none: train one chain")

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from sparse_langevin.deploy import Exported, export, export_onnx, load, read_manifest, sparsify
 from sparse_langevin.deploy.encoding import Values
-from sparse_langevin.storage.artefact import kind_of
+from sparse_langevin.storage.artefact import SENSELESS, kind_of
 from sparse_langevin.storage.files import require_new, write_new
 from sparse_langevin.surrogates.problem import Array, problem_from_json
 from sparse_langevin.surrogates.runs import SurrogateRun
 from sparse_langevin.surrogates.settings import Settings
-from sparse_langevin.surrogates.surrogate import Surrogate, empty_surrogate
+from sparse_langevin.surrogates.surrogate import Surrogate, empty_surrogate, require_outline
 
 ONNX = "network.onnx"
 
@@ -93,11 +93,17 @@ def load_exported(folder: str | Path, *, trust: bool = False) -> Surrogate:
 
     ``trust`` allows importing a network from outside this package.
     """
-    meta = read_manifest(Path(folder)).meta
+    manifest = read_manifest(Path(folder))
     try:
-        settings, problem = Settings.from_json(meta["settings"]), problem_from_json(meta["problem"])
-    except (KeyError, TypeError) as error:
+        settings = Settings.from_json(manifest.meta["settings"])
+        problem = problem_from_json(manifest.meta["problem"])
+    except SENSELESS as error:
         raise ValueError(f"{folder} holds a model, but not a surrogate: 'sparse-langevin export' writes one") from error
+    try:
+        require_outline(settings, problem, {name: it.shape for name, it in manifest.layers.items()}, trust=trust)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{folder} holds another architecture than its network: {reason}") from error
     surrogate = load(Path(folder), empty_surrogate(settings, problem, trust=trust))
     assert isinstance(surrogate, Surrogate)
     sparse = sparsify(surrogate)

@@ -55,6 +55,8 @@ def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, tru
             raise ValueError(
                 f"there is no network {name!r} among the installed packages or in the working directory: {error}"
             ) from error
+        if not trust and not (isinstance(make, type) and issubclass(make, nn.Module)):
+            raise ValueError(f"{name!r} is not a class of networks: name one of {problem.title}, or your own")
     with blaming(f"{name}, made for {problem.title} with options {dict(options)},"):
         made = problem.build(make, options)
     if not isinstance(made, nn.Module):

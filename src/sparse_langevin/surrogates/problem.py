@@ -211,8 +211,12 @@ def open_data(folder: str | Path) -> DataSet:
     """Open the finished data set in a folder, whatever its problem."""
     folder = Path(folder)
     old = (folder / "recipe.json").exists()  # before data sets named their problem, all were Darcy's
-    body = {} if old else Artefact.open(folder, DATA_SET, finished=True).body
-    found: DataSet = problem_module(body.get("problem", "darcy")).open_data(folder)
+    if old:
+        module = problem_module("darcy")
+    else:
+        with (artefact := Artefact.open(folder, DATA_SET, finished=True)).understood():
+            module = problem_module(artefact.body.get("problem", "darcy"))
+    found: DataSet = module.open_data(folder)
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_langevin.storage.artefact import SENSELESS
 from sparse_langevin.surrogates.prediction import slices
 from sparse_langevin.surrogates.problem import Array, Inputs
 
@@ -22,7 +23,12 @@ def outside(inputs: Inputs, known: dict[str, Any] | None) -> str | None:
     """A warning about inputs outside a range; None if all are inside, or if no range is known."""
     if known is None or not len(inputs):
         return None
-    low, high = np.asarray(known["low"]), np.asarray(known["high"])
+    size = math.prod(inputs.shape[1:])
+    try:
+        low, high = (np.asarray(known[name], dtype=float) for name in ("low", "high"))
+        np.broadcast_to(low, (size,)), np.broadcast_to(high, (size,))
+    except (*SENSELESS, ValueError) as error:
+        raise ValueError(f"the range of the training inputs makes no sense: {str(known)[:60]} ({error})") from error
     beyond, worst, where, what = 0, 0.0, (0, 0), 0.0
     for rows in slices(inputs):
         flat = np.asarray(inputs[rows]).reshape(rows.stop - rows.start, -1)
@@ -33,7 +39,6 @@ def outside(inputs: Inputs, known: dict[str, Any] | None) -> str | None:
             worst, where, what = float(excess.max()), (rows.start + row, column), float(flat[row, column])
     if not beyond:
         return None
-    size = math.prod(inputs.shape[1:])
     span = " to ".join(f"{np.broadcast_to(limit, (size,))[where[1]]:.4g}" for limit in (low, high))
     entry = f" in entry {where[1]}" if low.ndim else ""
     return (

@@ -20,6 +20,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass as checked
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -31,9 +34,30 @@ from sparse_langevin.storage.lines import read_lines
 from sparse_langevin.storage.runs import RUN, Record
 from sparse_langevin.surrogates.problem import DataSet, Problem, open_data, problem_from_json
 from sparse_langevin.surrogates.settings import Settings
-from sparse_langevin.surrogates.surrogate import Surrogate, empty_surrogate
+from sparse_langevin.surrogates.surrogate import Surrogate, empty_surrogate, require_outline
 
 RESULT, MODEL, SAMPLES, CHAIN, HISTORY = "result.json", "model.safetensors", "samples", "chain-", "history.jsonl"
+
+
+@checked
+class _Layer:
+    size: int
+    zeros: int
+
+
+@checked
+class _Result:
+    """What is used of a result."""
+
+    parameters: int
+    sparse_parameters: int
+    zeros: int
+    epochs: int
+    steps: int
+    seconds: float
+    layers: dict[str, _Layer]
+    inclusion: dict[str, list[int]]
+    remarks: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -70,9 +94,8 @@ class SurrogateRun:
     def at(cls, path: str | Path, settings: Settings, data: DataSet) -> "SurrogateRun":
         """The run with these settings in a folder, new if there is none; raise if the folder holds something else."""
         path = Path(path)
-        where = os.path.relpath(
-            data.folder.resolve(), path.resolve()
-        )  # resolved, as ".." leaves the folder that a link points to
+        # Without links, as ".." leaves the folder that a link points to.
+        where = os.path.relpath(os.path.realpath(data.folder), os.path.realpath(path))
         wanted = cls(path, data.problem, settings, where, data.fingerprint, RUN.versions(), trust=True)
         try:
             there = cls.open(path, trust=True)
@@ -152,14 +175,24 @@ class SurrogateRun:
     @cached_property
     def result(self) -> dict[str, Any]:
         """Counts and costs of the finished run: parameters, zeros, seconds, ..."""
-        found: dict[str, Any] = json.loads(self._sealed.read(RESULT))
+        try:
+            data = self._sealed.read(RESULT)
+            TypeAdapter(_Result).validate_json(data, strict=True)
+            found: dict[str, Any] = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise DamagedError(self.path / RESULT, f"it is not a run's result ({error})", RUN.remedy) from error
         return found
 
     def history(self) -> list[Record]:
         """Learning curves: one record per evaluation."""
         if self.finished:
             self._sealed.path(HISTORY)
-        return read_lines(self.path / HISTORY, remedy=RUN.remedy) if (self.path / HISTORY).exists() else []
+        found = read_lines(self.path / HISTORY, remedy=RUN.remedy)
+        if not all(isinstance(value, int | float) for record in found for value in record.values()):
+            raise DamagedError(self.path / HISTORY, "it has entries that are not numbers", RUN.remedy)
+        if self.finished and not found:
+            raise DamagedError(self.path / HISTORY, "it is empty", RUN.remedy)
+        return found
 
     def finish(self, surrogate: Surrogate, result: dict[str, Any]) -> None:
         """Save the finished network and the result, and seal the run."""
@@ -173,12 +206,18 @@ class SurrogateRun:
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        return load(self._sealed.read(MODEL))
+        try:
+            return load(self._sealed.read(MODEL))
+        except SafetensorError as error:
+            raise DamagedError(self.path / MODEL, str(error), RUN.remedy) from error
 
     def surrogate(self) -> Surrogate:
         """The finished network, from physical inputs to physical outputs."""
-        surrogate, tensors = empty_surrogate(self.settings, self.problem, trust=self.trust), self._tensors
+        tensors = self._tensors
         try:
+            held = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+            require_outline(self.settings, self.problem, held, trust=self.trust)
+            surrogate = empty_surrogate(self.settings, self.problem, trust=self.trust)
             surrogate.load_state_dict(tensors)
         except RuntimeError as error:
             reason = " ".join(str(error).split())

@@ -1,13 +1,16 @@
 """A network with the codec of its training data, from physical inputs to physical outputs."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.parameter import UninitializedParameter
 
 from sparse_langevin.sampling.evaluation import evaluating
+from sparse_langevin.storage.foreign import require_modest
 from sparse_langevin.surrogates.codec import Codec
 from sparse_langevin.surrogates.networks import make_network
 from sparse_langevin.surrogates.problem import Array, Problem
@@ -79,6 +82,51 @@ def empty_surrogate(settings: Settings, problem: Problem, *, trust: bool = False
     return Surrogate(network, problem, codec)
 
 
+def require_outline(
+    settings: Settings, problem: Problem, held: Mapping[str, Sequence[int]], *, trust: bool = False
+) -> None:
+    """Raise unless a surrogate has the tensors of these names and shapes, before any memory is taken for it.
+
+    Settings in somebody's folder may describe a network that no memory holds. So it is made on torch's meta device,
+    where numbers take no space, and no further than to the size of what is held.
+
+    Raises
+    ------
+    ValueError
+        If the network cannot be made, or is larger than what is held.
+    RuntimeError
+        If names or shapes differ, see ``load_state_dict``.
+    """
+    stored = sum(math.prod(shape) for shape in held.values())
+    room = 10 * stored + 1000  # some networks make parameters that they replace, such as tied ones
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
+        nonlocal room
+        room -= 0 if isinstance(parameter, UninitializedParameter) else parameter.numel()
+        if room < 0:
+            raise _TooLargeError(f"the network has more parameters than are stored: {settings.network_options}")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        with torch.device("meta"):
+            outline = empty_surrogate(settings, problem, trust=trust)
+            outline.load_state_dict({name: torch.empty(tuple(shape)) for name, shape in held.items()})
+    except (_TooLargeError, RuntimeError):
+        raise
+    except Exception:
+        if not trust:  # somebody's own network need not know this device
+            raise
+        return
+    finally:
+        hook.remove()
+    everything = sum(tensor.nbytes for tensor in (*outline.parameters(), *outline.buffers()))
+    require_modest(everything, 4 * stored)
+
+
+class _TooLargeError(ValueError):
+    """A network is larger than what is stored of it."""
+
+
 def outputs_of(problem: Problem) -> int:
     """Number of outputs of one example."""
     return math.prod(problem.output_shape)
@@ -87,7 +135,9 @@ def outputs_of(problem: Problem) -> int:
 def find_device(name: str | torch.device | None) -> torch.device:
     """The device of that name, torch's default if None; raise if torch cannot use it here."""
     try:
-        return torch.zeros((), device=name).device
+        place = torch.zeros((), device=name)
+        float(place)  # the device "meta" has no numbers
+        return place.device
     except (RuntimeError, AssertionError) as error:  # torch raises either
         reason = str(error).splitlines()[0]
         raise ValueError(f"torch cannot use the device {str(name)!r} on this machine: {reason}") from error

@@ -266,6 +266,11 @@ def test_bad_fields(kappa, message):
         Solver((4, 5)).solve(kappa)
 
 
+def test_cells_too_flat_for_double_precision():
+    with pytest.raises(ValueError, match=r"cannot be solved in double precision: its matrix is singular"):
+        Solver(Grid(5, 4, 1e9, 1e-9)).solve(np.ones((4, 5)))
+
+
 def test_bad_problems():
     with pytest.raises(ValueError, match="source must be a number or have shape"):
         Solver((4, 5), source=np.ones((4, 5)))

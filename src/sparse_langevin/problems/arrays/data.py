@@ -15,6 +15,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ from sparse_langevin.problems.arrays.problem import ArraysProblem
 from sparse_langevin.problems.arrays.sources import Given, Source
 from sparse_langevin.problems.arrays.statistics import statistics_of
 from sparse_langevin.storage.artefact import Artefact
+from sparse_langevin.storage.errors import DamagedError
 from sparse_langevin.storage.files import TEMPORARY, canonical, locked, sha256, sync_folder, write_atomically
+from sparse_langevin.storage.foreign import mapped
 from sparse_langevin.surrogates.problem import DATA_SET, Array, Split
 
 ORDER, TEST, STATISTICS = "order.npy", "test.npy", "statistics.json"
@@ -97,7 +100,7 @@ def import_arrays(
     }
     body = {
         "problem": "arrays",
-        "title": title or folder.resolve().name or "Surrogate of a simulator",
+        "title": title or os.path.basename(os.path.realpath(folder)) or "Surrogate of a simulator",
         "samples": count,
         "split": {"test": tested, "shuffle": bool(shuffle), "seed": int(seed)},
         "sources": {name: source.describe() for name, source in sources.items()},
@@ -130,6 +133,8 @@ class ArraysData:
             self.low = "low" in body["sources"]
             statistics = json.loads(self.artefact.read(STATISTICS))
             self.problem = ArraysProblem.from_json(body | {"low": self.low} | statistics)
+            for count in (body["samples"], body["split"]["test"], body["split"]["seed"]):
+                index(count)
         if verify:
             self.verify()
 
@@ -150,6 +155,10 @@ class ArraysData:
         if split not in ("train", "test"):
             raise ValueError(f"a data set has the parts 'train' and 'test', got {split!r}")
         order, test = self._load(ORDER), self._load(TEST)
+        if order.dtype.kind not in "iu" or test.dtype != bool or not order.shape == test.shape == (len(self),):
+            raise DamagedError(self.folder / ORDER, f"it does not order {len(self)} samples", DATA_SET.remedy)
+        if not ((order >= 0) & (order < len(order))).all():
+            raise DamagedError(self.folder / ORDER, f"it has numbers beyond the {len(self)} samples", DATA_SET.remedy)
         chosen: NDArray[np.int64] = order[test[order] == (split == "test")]
         return chosen
 
@@ -184,11 +193,15 @@ class ArraysData:
         }
 
     def _load(self, name: str) -> NDArray[Any]:
-        found: NDArray[Any] = np.load(self.artefact.path(name), mmap_mode="r", allow_pickle=False)
+        found: NDArray[Any] = mapped(self.artefact.path(name))
         return found
 
     def _rows(self, name: str, chosen: NDArray[np.int64]) -> Array:
-        return np.asarray(self._load(name)[chosen], dtype=np.float64)
+        found, variable = self._load(name), self.problem.input if name == "inputs.npy" else self.problem.output
+        if found.dtype.kind != "f" or found.shape != (len(self), *variable.shape):
+            reason = f"it has {found.dtype} of shape {found.shape} for {len(self)} samples of {variable}"
+            raise DamagedError(self.folder / name, reason, DATA_SET.remedy)
+        return np.asarray(found[chosen], dtype=np.float64)
 
 
 def open_data(folder: str | Path) -> ArraysData:

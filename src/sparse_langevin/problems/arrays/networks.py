@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sparse_langevin.problems.arrays.problem import ArraysProblem
 
 CONVOLUTIONS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+DEEPEST = 2**10  # hidden layers of an MLP are fewer
 COARSEST = 4  # a direction with so many points or fewer is not halved any more
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
@@ -44,11 +45,10 @@ class MLP(nn.Module):
 
     def __init__(self, problem: "ArraysProblem", *, width: int = 128, depth: int = 3) -> None:
         super().__init__()
-        width, depth = as_count(width, "width", low=1), as_count(depth, "depth", low=1)
-        sizes = [prod(problem.seen_shape), *[width] * depth]
+        width, depth = as_count(width, "width", low=1), as_count(depth, "depth", low=1, high=DEEPEST)
         layers: list[nn.Module] = [nn.Flatten()]
-        for before, after in pairwise(sizes):
-            layers += [nn.Linear(before, after), nn.SiLU()]
+        for index in range(depth):
+            layers += [nn.Linear(width if index else prod(problem.seen_shape), width), nn.SiLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(width, problem.output.size))
 
     def forward(self, seen: Tensor) -> Tensor:

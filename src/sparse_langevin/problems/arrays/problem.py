@@ -125,6 +125,13 @@ class ArraysProblem:
         """The problem that `as_json` described."""
         x, y = (Variable.from_json(body[name]) for name in ("input", "output"))
         logs, rms, std = (tuple(body[name]) for name in ("logs", "rms", "std"))
+        for name, found, components in (
+            ("logs", logs, x.components),
+            ("rms", rms, y.components),
+            ("std", std, y.components),
+        ):
+            if len(found) != components:
+                raise ValueError(f"{name} has {len(found)} entries for {components} components")
         return cls(x, y, low=body["low"], logs=logs, rms=rms, std=std, title=body["title"])
 
     def codec(self) -> "ArraysCodec":

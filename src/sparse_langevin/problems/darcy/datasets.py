@@ -15,7 +15,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,24 @@ from sparse_langevin.problems.darcy.solver import Solution
 from sparse_langevin.runtime.processes import each
 from sparse_langevin.storage.artefact import MANIFEST, Artefact, require_same
 from sparse_langevin.storage.errors import DamagedError, MismatchError
-from sparse_langevin.storage.files import canonical, locked, require_new, sha256, sweep, write_atomically, write_new
+from sparse_langevin.storage.files import (
+    canonical,
+    locked,
+    require_new,
+    require_regular,
+    sha256,
+    sweep,
+    write_atomically,
+    write_new,
+)
 from sparse_langevin.storage.foreign import own_dataset
 from sparse_langevin.surrogates import problem
 from sparse_langevin.surrogates.problem import Split
 
 DATA_SET = replace(problem.DATA_SET, packages=("numpy", "scipy", "h5py", "qdldl"))
 ARRAYS = ("kappa", "velocity", "pressure", "mass_residual", "redraws", "test")
+
+RECIPE = {"kind": str, "settings": dict, "samples": int, "shard_size": int, "seed": int}  # what is used of a recipe
 
 
 def generate(
@@ -105,6 +116,9 @@ class DarcyData:
         with self.artefact.understood():
             self.grid = Grid(**self.recipe["grid"])
             self.problem = DarcyProblem(self.grid, Flow.from_json(self.recipe))
+            for name, kind in RECIPE.items():
+                if not isinstance(self.recipe[name], kind):
+                    raise TypeError(f"{name} is {self.recipe[name]!r}")
         self.manifest: dict[str, Any] = {
             "recipe": self.recipe,
             "versions": self.artefact.versions,
@@ -147,20 +161,40 @@ class DarcyData:
             raise ValueError(f"a data set has the parts 'train' and 'test', or None for both; got {split!r}")
         parts = []
         for shard in self.artefact.files or ():
-            with h5py.File(self.artefact.path(shard), "r") as file:
-                rows = own_dataset(file, name)[:]
+            with self._shard(shard) as arrays:
+                rows = arrays(name)[:]
                 if split is not None:
-                    rows = rows[own_dataset(file, "test")[:] == (split == "test")]
+                    rows = rows[arrays("test")[:] == (split == "test")]
                 parts.append(rows)
+        if not parts:
+            raise DamagedError(self.folder / MANIFEST, "it names no files", DATA_SET.remedy)
         return np.concatenate(parts)
+
+    @contextmanager
+    def _shard(self, name: str) -> Iterator[Callable[[str], Any]]:
+        """The arrays in a file, by name; they must be as the recipe says, and errors name the file."""
+        shapes = {"velocity": (self.grid.edges,), "kappa": self.grid.shape, "pressure": self.grid.shape}
+
+        def array(of: str) -> Any:
+            found = own_dataset(file, of)
+            if found.dtype.kind not in "fiub" or found.shape[1:] != shapes.get(of, ()):
+                raise ValueError(f"{of!r} is {found.dtype} of shape {found.shape}, not what the recipe says")
+            return found
+
+        path = self.artefact.path(name)
+        try:
+            with h5py.File(path, "r") as file:
+                yield array
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise DamagedError(path, " ".join(str(error).split()), DATA_SET.remedy) from error
 
     def sample(self, index: int) -> tuple[Array, Solution]:
         """Permeability and solution of one sample."""
         if not 0 <= index < len(self):
             raise ValueError(f"{self.folder} holds samples 0 to {len(self) - 1}, got {index}")
         shard, row = divmod(index, int(self.recipe["shard_size"]))
-        with h5py.File(self.artefact.path(_shard_name(shard)), "r") as file:
-            kappa, velocity, pressure, residual = (own_dataset(file, name)[row] for name in ARRAYS[:4])
+        with self._shard(_shard_name(shard)) as arrays:
+            kappa, velocity, pressure, residual = (arrays(name)[row] for name in ARRAYS[:4])
         return kappa, Solution(self.grid, velocity, pressure, float(residual))
 
     def export_npz(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -249,10 +283,11 @@ def _of_earlier_version(folder: Path) -> Artefact | None:
     path = folder / "manifest.json"
     if not path.exists():
         raise MismatchError(f"the data set in {folder} was begun by an earlier version: generate it in another folder")
+    require_regular(path)
     try:
         found = json.loads(path.read_bytes())
         return Artefact(folder, DATA_SET, dict(found["recipe"]), dict(found["versions"]), dict(found["shards"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(path, repr(error), "Generate the data set again in another folder") from error
 
 

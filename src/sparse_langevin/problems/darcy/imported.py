@@ -105,7 +105,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
         with opened_array(path, variable) as array:
             _require_real(name, path, array)
             require_memory(8 * array.size, f"{name} in {path}", "use fewer samples")
-            arrays[name] = np.asarray(array[...], dtype=float)
+            arrays[name] = np.array(array[...], dtype=float)  # a copy: what is mapped is read-only
     if list(arrays) == ["kappa"] and arrays["kappa"].ndim == 2:
         arrays["kappa"] = arrays["kappa"][None]
     _require_fields(path, arrays["kappa"].shape)

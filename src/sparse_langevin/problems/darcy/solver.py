@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sparse_langevin.problems.darcy.errors import mass_residual
+from sparse_langevin.problems.darcy.factors import factored
 from sparse_langevin.problems.darcy.grid import Array, Grid
 from sparse_langevin.problems.darcy.vtk import write_vti
 from sparse_langevin.runtime.memory import require_memory
@@ -150,10 +151,7 @@ class Solver:
         k = field.reshape(-1, 1)
         if len(self._free):
             self._matrix.data = self._assembly @ k[:, 0]
-            if self._factor is None:
-                self._factor = qdldl.Solver(self._matrix, upper=True)
-            else:
-                self._factor.update(self._matrix, upper=True)
+            self._factor = factored(self._factor, self._matrix)
         cell = self.grid.hx * self.grid.hy
         velocity, pressure = self._velocity(k, self.source.reshape(-1, 1) * cell, self._lambda, self._outflow, 2)
         residual = self.source - self.grid.divergence(velocity)

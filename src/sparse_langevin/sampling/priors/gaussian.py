@@ -8,6 +8,8 @@ from torch import Tensor
 
 from sparse_langevin.sampling.priors.base import NativePrior, Numbers, Prior, Scalars, Vectors
 
+SMALLEST = 1e-150  # one over its square is still a number
+
 
 @dataclass(frozen=True)
 class GaussianPrior(Prior):
@@ -18,6 +20,8 @@ class GaussianPrior(Prior):
     def __post_init__(self) -> None:
         if not self.sigma0 > 0:
             raise ValueError(f"GaussianPrior.sigma0 must be positive (math.inf for a flat prior), got {self.sigma0!r}")
+        if self.sigma0 < SMALLEST:
+            raise ValueError(f"GaussianPrior.sigma0 must be at least {SMALLEST:g}, got {self.sigma0!r}")
 
     @property
     def precision(self) -> float:
