@@ -318,12 +318,14 @@ def _documents(path, data):
 
 
 def _timeless(value):
-    """JSON without times, and without digests of files that contain times."""
+    """JSON without times, and without digests of files that contain times or, as sources, were damaged themselves."""
     if isinstance(value, list):
         return [_timeless(one) for one in value]
     if not isinstance(value, dict):
         return value
-    dropped = CLOCKS | {"crc", "sha256"} | ({"result.json", "history.jsonl"} if "result.json" in value else set())
+    dropped = (
+        CLOCKS | {"crc", "sha256", "file"} | ({"result.json", "history.jsonl"} if "result.json" in value else set())
+    )
     return {name: _timeless(one) for name, one in value.items() if name not in dropped}
 
 
