@@ -139,6 +139,13 @@ def test_other_files_are_not_read_through_hdf5(kind, tmp_path):
         read(tmp_path / "a.h5", "x")
 
 
+def test_a_data_set_without_numbers_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = h5py.Empty("f8")
+    with pytest.raises(UnreadableError, match="'x' has a type but no numbers"):
+        read(tmp_path / "a.h5", "x")
+
+
 def test_groups_without_end_are_not_walked(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         place = file

@@ -106,6 +106,8 @@ def own_dataset(file: Any, name: str) -> Any:
     if name not in _datasets(file):
         raise ValueError(f"it has no data set {name!r} of its own; links to other files are not followed")
     found = file[name]
+    if found.shape is None:
+        raise ValueError(f"{name!r} has a type but no numbers")
     if found.is_virtual or found.external:
         raise ValueError(f"the numbers of {name!r} are in other files, which are not read")
     require_modest(found.nbytes, found.id.get_storage_size())
