@@ -203,7 +203,7 @@ def test_the_command_answers_signals_from_its_first_line_on(number):
     code = (
         "import os, sys; from sparse_langevin import __main__ as command, cli\n"
         "def load(purpose): os.kill(os.getpid(), {number})\n"
-        "def run():\n    try: load('')\n    except BaseException: raise ImportError('something else')\n"
+        "def run(**options):\n    try: load('')\n    except BaseException: raise ImportError('something else')\n"
         "if sys.argv[1] == 'load': command.expect_surrogates = load\n"
         "cli.app = run\n"
         "command.main()\n"

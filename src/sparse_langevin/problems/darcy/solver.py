@@ -177,11 +177,9 @@ class Solver:
         scale = np.abs(found.velocity).max() / min(self.grid.hx, self.grid.hy) + np.abs(self.source).max()
         if np.isfinite(found.pressure).all() and found.mass_residual <= LOST * scale:  # false if anything is nan
             return
-        low, high = float(kappa.min()), float(kappa.max())
         raise ValueError(
-            f"the flow cannot be solved in double precision: |div u - f| is up to {found.mass_residual:.3g} where the "
-            f"permeability goes from {low:.3g} to {high:.3g}. Use a contrast of at most about 1e12, and units in which "
-            "numbers are not near the largest that a computer has"
+            f"the flow cannot be solved in double precision: |div u - f| is up to {found.mass_residual:.3g}, and kappa "
+            f"goes from {kappa.min():.3g} to {kappa.max():.3g}. Use a contrast of at most about 1e12, and other units"
         )
 
     def solve_many(self, kappas: Iterable[ArrayLike]) -> Iterator[Solution]:
