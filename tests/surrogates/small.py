@@ -59,6 +59,14 @@ class Unbuilt(Small):
         self.width = grid.sides
 
 
+class Measured(Small):
+    """Looks at a number when it is made, which torch's meta device has none of."""
+
+    def __init__(self, grid):
+        super().__init__(grid)
+        self.scale = float(torch.ones(3).sum())
+
+
 class Double(Small):
     def __init__(self, grid):
         super().__init__(grid)

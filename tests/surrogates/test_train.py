@@ -163,7 +163,7 @@ def test_adam_prunes_as_torch_does():
     assert int((model.weight == 0).sum()) == 360 and chain.sparsity == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize("network", ["Tied", "Doubled", "Lazy", "Normed"])
+@pytest.mark.parametrize("network", ["Tied", "Doubled", "Lazy", "Normed", "Measured"])
 def test_unusual_networks(network, data, tmp_path):
     run = train(
         short(sparsity=0.5, network=f"tests.surrogates.small:{network}"), data, tmp_path / "run", progress=False

@@ -111,10 +111,10 @@ def require_outline(
         with torch.device("meta"):
             outline = empty_surrogate(settings, problem, trust=trust)
             outline.load_state_dict({name: torch.empty(tuple(shape)) for name, shape in held.items()})
-    except (_TooLargeError, RuntimeError):
+    except _TooLargeError:
         raise
     except Exception:
-        if not trust:  # somebody's own network need not know this device
+        if not trust:  # the user's own network need not work on this device
             raise
         return
     finally:
