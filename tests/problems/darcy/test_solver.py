@@ -11,6 +11,7 @@ from skfem.helpers import dot
 
 from benchmarks.darcy_peer import divergence, mass
 from sparse_langevin.problems.darcy import KLE, Dirichlet, Grid, Neumann, Solver, energy, solve
+from sparse_langevin.problems.darcy.solver import check_permeabilities
 
 rng = np.random.default_rng(0)
 
@@ -301,3 +302,10 @@ def test_grids_larger_than_the_machine_are_refused():
         Solver((10**6, 10**6))
     with pytest.raises(ValueError, match=r"the expansion on 1000000 by 1000 cells needs about .* use fewer cells"):
         KLE(Grid(10**6, 1000))
+
+
+def test_fields_are_counted_from_the_first_of_their_piece():
+    fields = np.ones((3, 5, 4))
+    fields[1, 0, 2] = -1.0
+    with pytest.raises(ValueError, match=r"sample 41: kappa must be positive"):
+        check_permeabilities(fields, Grid(4, 5), 40)
