@@ -7,6 +7,7 @@ what to load would be ignored.
 import multiprocessing
 import os
 import sys
+from multiprocessing import forkserver
 from types import SimpleNamespace
 
 from sparse_langevin.runtime import processes as library
@@ -17,6 +18,8 @@ processes.set_forkserver_preload(["tests.preloaded"])
 
 def fork_quickly(patch, context=processes):
     """Let the library's own processes begin like this, too; those of `tests/runtime/test_processes.py` begin anew."""
+    if context is processes:
+        forkserver.ensure_running()  # it would block signals, too, if the library started it with its first process
     patch.setattr(library, "_CONTEXT", context)
 
 

@@ -1,11 +1,15 @@
 """The command ``sparse-langevin``, also ``python -m sparse_langevin``; it comes with the extra ``surrogates``."""
 
 import sys
-from signal import SIG_IGN, SIGINT, SIGTERM, signal
+from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
+
+# This module is imported to be run. Signals are answered before anything else is loaded, and until then they end the
+# program without a word.
+signal(SIGINT, SIG_DFL)
 
 from sparse_langevin.runtime.interrupts import answer_signals
 
-answer_signals(at_once=True)  # this module is imported to be run: before anything else is loaded
+answer_signals(at_once=True)
 
 from sparse_langevin.runtime.extras import MissingExtraError, expect_surrogates
 

@@ -117,7 +117,7 @@ def test_errors(two, data, tmp_path):
 def test_interrupted_chains_go_on(data, tmp_path):
     """SIGTERM to the command saves all chains; the same command ends with what an uninterrupted one has."""
     command = ["train", "--data", str(data.folder), "--run", str(tmp_path / "run")]
-    options = {"epochs": 200, "batch-size": 8, "samples": 4, "sparsity": 0.7, "chains": 2}
+    options = {"epochs": 800, "batch-size": 8, "samples": 4, "sparsity": 0.7, "chains": 2}
     command += [f"--{name}={value}" for name, value in options.items()] + ["--network=tests.surrogates.small:Small"]
     errors = tmp_path / "errors"
     child = processes.Process(target=run_command, args=(command, str(errors)))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -46,6 +47,8 @@ def answer_signals(*, at_once: bool = False) -> Callable[[], Interrupted | None]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, answer)
+    if sys.platform != "win32":  # whoever started this program may have blocked them
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
     return lambda: stopped[0] if stopped else None
 
 
@@ -72,14 +75,11 @@ def deferred_signals(*numbers: signal.Signals) -> Iterator[Callable[[], int | No
             signal.signal(number, handler)
 
 
-def leave_signals_to_the_parent() -> None:
-    """Ignore Ctrl-C, which reaches every process of a terminal: the parent lets its workers finish what they began."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def end_with_the_parent(*, save: bool) -> None:
+    """Let this process end when the one that started it is gone, however that ended: nobody would ever stop it.
 
-
-def end_with_the_parent() -> None:
-    """Let this process end when the one that started it is gone, however that ended: nobody would ever stop it."""
+    With ``save`` it is asked to by SIGTERM first, and has some seconds.
+    """
     from multiprocessing import connection, parent_process  # not needed to answer signals, which comes first
 
     parent = parent_process()
@@ -88,8 +88,9 @@ def end_with_the_parent() -> None:
 
     def watch() -> None:
         connection.wait([parent.sentinel])
-        os.kill(os.getpid(), signal.SIGTERM)  # a training saves
-        time.sleep(GRACE)
+        if save:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(GRACE)
         os._exit(EXIT_CODE)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -18,12 +18,13 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_complet
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
-from sparse_langevin.runtime.interrupts import EXIT_CODE, end_with_the_parent, leave_signals_to_the_parent
+from sparse_langevin.runtime.interrupts import EXIT_CODE, end_with_the_parent
 
 logger = logging.getLogger(__name__)
 
@@ -145,18 +146,29 @@ class Workers(Executor):
 
 
 def begin_worker() -> None:
-    """What a worker process does first."""
-    leave_signals_to_the_parent()
-    end_with_the_parent()
+    """Leave all signals to the parent, which lets workers finish what they began; end with it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    end_with_the_parent(save=False)
+
+
+def begin_job() -> None:
+    """Leave Ctrl-C to the parent, which asks its jobs to stop by SIGTERM; end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    end_with_the_parent(save=True)
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes that are started here do not see Ctrl-C, not even before they can say so themselves."""
+    """Processes that are started here see no signals before they can say what to do with them."""
     if sys.platform == "win32":
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    resource_tracker.ensure_running()  # which lets signals through again, the first time
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
     try:
         yield
     finally:
@@ -231,7 +243,7 @@ def run_in_processes(
 
 def _work(target: Callable[..., None], arguments: tuple[object, ...], words: Connection) -> None:
     """Run a job in its process; tell the parent what went wrong."""
-    begin_worker()
+    begin_job()
     try:
         target(*arguments)
     except Exception as error:
