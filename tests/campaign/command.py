@@ -56,6 +56,8 @@ class Command:
         self.process = processes.Process(target=_be, args=(words, str(folder), files, prepare))
         self.begin = time.monotonic()
         self.process.start()
+        # Another thread that starts a process asks all children for their exit codes, which can be read only once.
+        multiprocessing.process._children.discard(self.process)
 
     def __enter__(self):
         return self

@@ -13,12 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 from threading import Lock
 
 from tests.campaign.command import run
 from tests.campaign.ground import DARCY, MAKE, MLP, TINY
 from tests.campaign.trials import Trial, require
 
+ROOT = Path(__file__).parents[2]
 PART = "damage"
 FLIPS, CUTS = 1000, 200  # per format
 LIMIT = 20.0  # seconds
@@ -108,6 +110,7 @@ READERS = {
         ("predict", "runs/kle", "--input", "converted.npz", "--last", "--out", "a.npz"), ("runs/kle", "converted.npz")
     ),
     "reproduce": Reader(STUDY, ("study",)),
+    "reproduce search": Reader(("reproduce", "search", "--out", "search"), ("search",)),
 }
 OF_KLE = tuple(name for name, reader in READERS.items() if "data/kle" in reader.needs)
 OF_MINE = tuple(name for name, reader in READERS.items() if "data/mine" in reader.needs and "small" not in reader.needs)
@@ -139,6 +142,7 @@ FORMATS = {  # names of the files below what a command needs, and the commands t
     "prediction": ("predictions.npz", ("import predictions", "import predicted deviations")),
     "converted data set": ("converted.npz", ("import converted", "predict converted")),
     "record of a study": ("study/records/*.json", ("reproduce",)),
+    "table of a study": ("search/table.json", ("reproduce search",)),
     "settings of a study": ("study/settings.json", ("reproduce",)),
 }
 NUMBER = (FLIPS + CUTS) * len(FORMATS)
@@ -197,6 +201,7 @@ class Shelf:
         names = ("data", "runs/kle", "runs/mine", "small", "kappa.npy", "x.npy", "y.npy")
         for name in names:
             copy(ground / name, folder / name)
+        copy(ROOT / "results" / "search", folder / "search")  # all of its cells are finished
         for path in folder.glob("runs/**/checkpoints"):  # finished runs do not need them
             shutil.rmtree(path)
         self._run(HALF, stop_at_50, code=-signal.SIGKILL)

@@ -39,6 +39,7 @@ GROUND = ("data", "runs", "small", "x.npy", "y.npy", "kappa.npy", "table.csv")
 ROOT = Path(__file__).parents[2]
 DEEP = "[" * 100_000
 CANARY = "import pathlib\npathlib.Path(__file__).with_name('canary').touch()\npathlib.Path('canary').touch()\n"
+OWN = "from sparse_langevin.problems.arrays.networks import MLP as Network\n"
 IMAGE = "generate image --nx 5 --ny 4 --samples 4 --workers 0 --out new --image {}"
 ARRAYS = (
     "import {} --out new --workers 0",
@@ -50,6 +51,11 @@ ARRAYS = (
     "predict small --input {} --out new.npz",
     IMAGE,
 )
+NAMED = tuple(  # a network of the user's own, in a working directory with other modules
+    f"train --data data/mine --run new --epochs 1 --samples 1 --network own:Network --{more}"
+    for more in ("momentum 0", "chains 2", "tensorboard")
+)
+LINKED = ("hdf5 external.h5", "hdf5 virtual.h5", "hdf5 link.h5", "hdf5 soft.h5", "external shard", "virtual shard")
 TABLE = ("select {} --target y --out new.html",)
 ON = {  # what reads each folder
     "data/mine": (
@@ -127,6 +133,7 @@ def trials(random):
     for name in PLANTED:
         made.append(_trial("planted code", "planted", name, random.choice(ON["runs/mine"][:5]), random))
     made += [_trial("planted code", "fresh", name, name, random) for name in ("info data/mine", *ON["runs/mine"][:4])]
+    made += [_trial("planted code", "beside", name, name, random) for name in NAMED]
     folders = [folder for folder in ON if folder != "runs/half"]
     while len(made) < NUMBER:
         folder = random.choice(folders)
@@ -149,7 +156,7 @@ def attempt(ground, scratch, trial):
     (scratch / "victim").write_text("Mine.\n")
     given = MAKERS[kind](folder, name, randoms.Random(seed))
     words = [word.format(given) if "{" in word and given else word for word in command.split()]
-    if kind == "fresh":
+    if kind in ("fresh", "beside"):
         _run_fresh(words, folder)
         result = "accepted"
     else:
@@ -160,6 +167,7 @@ def attempt(ground, scratch, trial):
         require(outcome.code is not None or goes_on, f"it was still running after {SECONDS:.0f} s")
         require(outcome.code in (0, None) or outcome.refused, f"exit code {outcome.code}: {outcome.err[-800:]!r}")
         result = {0: "harmless", 2: "refused", None: "harmless"}[outcome.code]
+    require(result == "refused" or not name.endswith(LINKED), "the contents of another file were read")
     canaries = [path for path in scratch.rglob("canary")]
     require(not canaries, f"planted code was run: {canaries}")
     require((scratch / "victim").read_text() == "Mine.\n", "a file outside was changed")
@@ -781,6 +789,11 @@ def _fresh(folder, name, random):
     )
 
 
+def _beside(folder, name, random):
+    _fresh(folder, name, random)
+    (folder / "own.py").write_text(OWN)
+
+
 MAKERS = {
     "file": _file,
     "special": _special,
@@ -789,4 +802,5 @@ MAKERS = {
     "manifest": _manifest,
     "planted": _planted,
     "fresh": _fresh,
+    "beside": _beside,
 }

@@ -1,4 +1,10 @@
-"""Two processes that do the same work in the same folder: they never meet, and one of them finishes."""
+"""Two processes that do the same work in the same folder: they never meet, and one of them finishes.
+
+Both are slowed down wherever a file gets its name, so that the second comes while the first is at work.
+"""
+
+import os
+import time
 
 from tests.campaign.command import Command
 from tests.campaign.trials import Trial, require
@@ -6,6 +12,7 @@ from tests.campaign.work import WORK, finish, reference
 
 PART = "two at once"
 EACH = 5
+PAUSE = 0.1  # seconds before a file gets its name
 
 
 def trials(random):
@@ -19,13 +26,25 @@ def attempt(ground, scratch, trial):
     work, (share,) = WORK[trial.group], trial.facts
     _, seconds = reference(ground, trial.group)
     ground.copy(scratch, *work.needs)
-    with Command(work.arguments, scratch) as first:
+    with Command(work.arguments, scratch, prepare=slow_down) as first:
+        first.wait_for_begin()
         first.process.join(share * seconds)
-        with Command(work.arguments, scratch, name="second") as second:
+        with Command(work.arguments, scratch, prepare=slow_down, name="second") as second:
             ends = [first.wait(90), second.wait(90)]
     codes = sorted(end.code if end.code is not None else -99 for end in ends)
     require(codes in ([0, 0], [0, 2]), f"they end with {codes}: {[end.err.strip()[-200:] for end in ends]}")
     for end in ends:
         require(end.code == 0 or end.refused, f"exit code {end.code}: {end.err.strip()[-300:]}")
     finish(ground, scratch, trial.group)
-    return "both finished" if codes == [0, 0] else "one finished, the other was refused"
+    return "one finished, then the other" if codes == [0, 0] else "one finished, the other was refused"
+
+
+def slow_down():
+    """Let the command wait before each file that it gives a name."""
+    replace = os.replace
+
+    def slowly(*names, **options):
+        time.sleep(PAUSE)
+        replace(*names, **options)
+
+    os.replace = slowly

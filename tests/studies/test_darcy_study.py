@@ -10,7 +10,9 @@ import pytest
 from PIL import Image
 
 from sparse_langevin.problems.darcy import generate
+from sparse_langevin.storage.errors import DamagedError
 from sparse_langevin.storage.files import locked
+from sparse_langevin.storage.lines import sealed
 from sparse_langevin.studies import darcy_cells, darcy_search, darcy_study
 from sparse_langevin.studies.darcy_cells import DARCY, FIELDS, PAPER, Field, cells
 from sparse_langevin.studies.darcy_claims import claims_table
@@ -266,23 +268,42 @@ def test_a_page_names_diverged_runs_and_data_that_differ(tmp_path):
         one |= {"mass_residual": 1.0, "zeros": 0, "sparse_parameters": 5, "epochs": 3}
         one["settings"]["epochs"] = 3
     found[2]["baseline_e1"] += 0.001
-    (tmp_path / "table.json").write_text(json.dumps(found))
+    (tmp_path / "table.json").write_text(json.dumps([sealed(one) for one in found]))
     page = write_report("kle", tmp_path, "sparse-langevin reproduce kle").read_text()
     assert "(machine, version): kle32-adam-0.0-0." in page
     assert re.search(r"SGLD</t.>\s*<td[^>]*>0</td>\s*<td[^>]*>diverged<", page)
 
 
-def test_a_damaged_table_is_named(tmp_path):
-    (tmp_path / "table.json").write_text("[{")
-    with pytest.raises(ValueError, match=r"table\.json is not a file of this study"):
-        darcy_study.records(tmp_path)
+def test_no_damage_of_a_table_or_of_curves_is_read_as_true(tmp_path):
+    found = [record("kle32", "psgld", 0.0, 0.8), record("kle32", "adam", 0.7, 0.9)]
+    curves = {one["cell"]: [[1, 12.5, 3.25], [2, 0.875, 6.5]] for one in found}
+    (tmp_path / "table.json").write_text(json.dumps([sealed(one) for one in found], indent=1))
+    (tmp_path / "curves.json").write_text(json.dumps(sealed(curves)))
+    for name, read, usual in (
+        ("table.json", darcy_study.records, json.loads(json.dumps(found))),
+        ("curves.json", darcy_study.curves, curves),
+    ):
+        whole, detected = (tmp_path / name).read_bytes(), 0
+        assert read(tmp_path) == usual
+        for place in range(len(whole)):
+            for bit in (0, 4):
+                damaged = bytearray(whole)
+                damaged[place] ^= 1 << bit
+                (tmp_path / name).write_bytes(damaged if bit else whole[:place])
+                try:
+                    assert read(tmp_path) == usual, (place, bit)
+                except DamagedError as error:
+                    assert f"{name} is damaged" in str(error) and "train its cells again" in str(error)
+                    detected += 1
+        assert detected > 1.5 * len(whole)
+        (tmp_path / name).write_bytes(whole)
 
 
 @pytest.mark.parametrize(
     "table, words",
     [
         (
-            [record("kle32", "adam", 0.7, 0.5) | {"recipe": {"kind": "channels"}}],
+            [sealed(record("kle32", "adam", 0.7, 0.5) | {"recipe": {"kind": "channels"}})],
             "has kle32-adam-0.7-0 on kle32 with grid = None, now",
         ),
         ([{"contender": "single"}], "is the table of another study"),

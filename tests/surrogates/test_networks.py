@@ -1,6 +1,8 @@
 """Networks by name, with options of their own."""
 
+import importlib
 import json
+import sys
 
 import pytest
 import torch
@@ -69,3 +71,21 @@ def test_errors_of_networks_are_one_line():
         make_network(f"{__name__}:Talkative", PROBLEM, {}, trust=True)
     with pytest.raises(ValueError, match="network_options must be values that JSON can hold"):
         short(network_options={"activation": torch.nn.ReLU})
+
+
+def test_the_working_directory_is_searched_only_while_a_named_module_is_loaded(tmp_path, monkeypatch):
+    (tmp_path / "nets_of_mine.py").write_text(
+        "import part_of_mine\nfrom sparse_langevin.problems.darcy import EncoderDecoder as Net\n"
+    )
+    for name in ("part_of_mine", "planted_by_others"):
+        (tmp_path / f"{name}.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(tmp_path))])
+    before = list(sys.path)
+    assert isinstance(make_network("nets_of_mine:Net", PROBLEM, {}, trust=True), EncoderDecoder)
+    assert sys.path == before
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("planted_by_others")
+    with pytest.raises(ValueError, match="there is no network 'nobodys:Net' among the installed packages or in the"):
+        make_network("nobodys:Net", PROBLEM, {}, trust=True)
+    assert sys.path == before

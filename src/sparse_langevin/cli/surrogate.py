@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -41,7 +40,6 @@ def train(**given: Any) -> None:
     changes = {name: given[name] for name in _settings_on_the_command() if name != "method"}
     changes["network_options"] = parsed_options(given["network_option"] or [])
     settings = Settings.of(given["method"], **changes)
-    allow(settings.network)
     run, device = given["run"], given["device"]
     examples = open_data(given["data"])
     if given["chains"] == 1:
@@ -239,7 +237,7 @@ def _by_export(run: Path, network: str | None) -> Any:
     from sparse_langevin.posterior import Prediction
     from sparse_langevin.surrogates.export import load_exported
 
-    surrogate = load_exported(run, trust=allow(network))
+    surrogate = load_exported(run, trust=named(network))
     known = read_manifest(run).meta.get("input_range")
     return surrogate.problem, lambda inputs: Prediction(surrogate.predict(inputs)), known
 
@@ -311,13 +309,9 @@ def export(
     print(out)
 
 
-def allow(network: str | None) -> bool:
-    """Whether the user named a network to import; its module may then be in the working directory."""
-    if network is None or ":" not in network:
-        return False
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    return True
+def named(network: str | None) -> bool:
+    """Whether the user named a network of their own, which may be imported then."""
+    return network is not None and ":" in network
 
 
 def opened(run: Path, network: str | None) -> Any:
@@ -329,7 +323,7 @@ def opened(run: Path, network: str | None) -> Any:
         raise ValueError(
             f"the run in {run} has the network {place.settings.network or 'of its problem'}, not {network}"
         )
-    return place.trusted() if allow(network) else place
+    return place.trusted() if named(network) else place
 
 
 def parsed_options(words: list[str]) -> dict[str, Any]:

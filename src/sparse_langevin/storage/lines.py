@@ -1,4 +1,4 @@
-"""Tables that grow line by line: JSON lines that people can read, each with a checksum as its last entry.
+"""Records that people can read, as JSON with a checksum as its last entry; and tables of them that grow line by line.
 
 {"step": 100, "loss": 0.52, "crc": 2774326981}
 
@@ -15,9 +15,25 @@ from sparse_langevin.storage.errors import DamagedError
 from sparse_langevin.storage.files import require_regular
 
 
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with its checksum; it must have an entry, and none called ``crc``."""
+    return {**record, "crc": _checksum(record)}
+
+
+def unsealed(record: Any) -> dict[str, Any]:
+    """A record that was sealed, without its checksum; a ValueError says what is wrong with it."""
+    try:
+        rest = dict(record)
+        if rest.pop("crc") != _checksum(rest):
+            raise ValueError("it does not match its checksum")
+        return rest
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError("it has no checksum" if isinstance(error, KeyError) else str(error)) from error
+
+
 def write_line(record: Mapping[str, Any]) -> bytes:
-    """One record as a line; it must have an entry, and none called ``crc``."""
-    return f"{json.dumps({**record, 'crc': _checksum(record)})}\n".encode()
+    """One record, sealed, as a line."""
+    return f"{json.dumps(sealed(record))}\n".encode()
 
 
 def read_lines(path: Path, length: int | None = None, remedy: str = "Restore it") -> list[dict[str, Any]]:
@@ -35,13 +51,9 @@ def read_lines(path: Path, length: int | None = None, remedy: str = "Restore it"
 
 def _read(number: int, line: bytes) -> dict[str, Any]:
     try:
-        record: dict[str, Any] = json.loads(line)
-        if record.pop("crc") != _checksum(record):
-            raise ValueError("it does not match its checksum")
-        return record
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = "it has no checksum" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"line {number}: {reason}") from error
+        return unsealed(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"line {number}: {error}") from error
 
 
 def _checksum(record: Mapping[str, Any]) -> int:

@@ -14,7 +14,7 @@ from sparse_langevin.storage.files import write_atomically
 from sparse_langevin.studies.darcy_algorithms import VARIANTS, Algorithm, algorithms, pick
 from sparse_langevin.studies.darcy_cells import FIELDS, PAPER, Field, Record, Study, Variant
 from sparse_langevin.studies.darcy_claims import CHANCE, claims_table
-from sparse_langevin.studies.darcy_study import CURVES, FIGURES, read, records
+from sparse_langevin.studies.darcy_study import FIGURES, curves, records
 
 COLOURS = {
     "psgld-sa": "tab:blue",
@@ -28,7 +28,7 @@ STYLES = {0.0: "-", 0.3: ":", 0.5: "--", 0.7: "-."}
 
 def write_report(study: Study, folder: Path, command: str) -> Path:
     """Write figures of the learning curves and ``report.html`` from the finished cells; return the path of the page."""
-    found, curves = records(folder), read(folder / CURVES) or {}
+    found, drawn = records(folder), curves(folder)
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     present = {Algorithm.of(record).variant for record in found}
     lead = [_budget(found), *_LEAD, *(_EXPLAINED[variant] for variant in VARIANTS if variant in present)]
@@ -43,7 +43,7 @@ def write_report(study: Study, folder: Path, command: str) -> Path:
         known = next((r for r in mine if r["e1"] is not None), None)
         if known is None:
             continue
-        picture = Picture(png(curves_figure(field, mine, curves)), f"Learning curves on test data: {field.title}.")
+        picture = Picture(png(curves_figure(field, mine, drawn)), f"Learning curves on test data: {field.title}.")
         write_atomically(folder / FIGURES / f"curves-{field.name}.png", picture.png)
         pictures = [picture, *_predictions(folder, mine)]
         base = (

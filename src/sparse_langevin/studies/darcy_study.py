@@ -6,6 +6,8 @@ table.json     one record per cell, written anew whenever a cell is finished
 curves.json    their learning curves
 figures/       pictures of predictions
 work/          data sets and runs, which can be deleted when the study is finished
+
+Each record has a checksum (`storage.lines`), and so have the curves.
 """
 
 import json
@@ -22,8 +24,9 @@ from sparse_langevin.problems.darcy.datasets import DarcyData, generate
 from sparse_langevin.problems.darcy.recipes import Recipe
 from sparse_langevin.reports.page import png
 from sparse_langevin.runtime.processes import Job, run_in_processes
-from sparse_langevin.storage.errors import MismatchError, StorageError
+from sparse_langevin.storage.errors import DamagedError, MismatchError, StorageError
 from sparse_langevin.storage.files import locked, write_atomically
+from sparse_langevin.storage.lines import read_lines, sealed, unsealed, write_line
 from sparse_langevin.studies.darcy_cells import Cell, Field, Record, Scale
 from sparse_langevin.surrogates.calibration import set_apart
 from sparse_langevin.surrogates.prediction import predict
@@ -33,6 +36,7 @@ from sparse_langevin.surrogates.settings import Settings
 from sparse_langevin.surrogates.training import train
 
 TABLE, CURVES, FIGURES, WORK = "table.json", "curves.json", "figures", "work"
+REMEDY = "Restore it, or delete it and train its cells again"
 DRAWN = 0  # the test sample that is drawn
 Progress = Callable[[float, str], None]
 
@@ -62,22 +66,41 @@ class StudyFolder:
         return self.folder / FIGURES / f"{cell.name}.png"
 
 
-def read(path: Path) -> Any:
-    """The content of a JSON file of the study, or None if there is no such file."""
-    if not path.exists():
-        return None
-    try:
-        return json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not a file of this study ({error}): restore it or delete it") from error
+def curves(folder: Path) -> dict[str, Any]:
+    """The learning curves of all finished cells of a study, by cell."""
+    path = folder / CURVES
+    found = _read(path)
+    return {} if found is None else _unsealed(found, path)
 
 
 def records(folder: Path) -> list[Record]:
     """The records of all finished cells of a study."""
-    found: list[Record] = read(folder / TABLE) or []
-    if not isinstance(found, list) or not all("cell" in record for record in found):
-        raise MismatchError(f"{folder / TABLE} is the table of another study: choose another folder with --out")
-    return found
+    path = folder / TABLE
+    found = _read(path) or []
+    if not isinstance(found, list) or any(isinstance(one, dict) and "contender" in one for one in found):
+        raise MismatchError(f"{path} is the table of another study: choose another folder with --out")
+    return [_unsealed(record, path) for record in found]
+
+
+def _read(path: Path) -> Any:
+    """The content of a JSON file of the study, or None if there is no such file."""
+    try:
+        return json.loads(path.read_bytes()) if path.exists() else None
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(path, str(error), REMEDY) from error
+
+
+def _unsealed(record: Any, path: Path) -> dict[str, Any]:
+    try:
+        return unsealed(record)
+    except ValueError as error:
+        name = record.get("cell", "a record") if isinstance(record, dict) else "a record"
+        raise DamagedError(path, f"{name}: {error}" if path.name == TABLE else str(error), REMEDY) from error
+
+
+def _made(path: Path) -> dict[str, Any]:
+    """What a cell has left to be entered into the table; nothing if it is not there."""
+    return next(iter(read_lines(path, remedy=REMEDY)), {})
 
 
 def run(
@@ -143,7 +166,7 @@ def _missing(cells: Sequence[Cell], place: StudyFolder, recipes: Mapping[str, Re
     for cell in cells:
         if _is_of(table.get(cell.name), cell):
             continue
-        if _is_of((read(place.made(cell)) or {}).get("record"), cell):
+        if _is_of(_made(place.made(cell)).get("record"), cell):
             _enter(cell, place)
         else:
             missing.append(cell)
@@ -187,12 +210,12 @@ def _validation_errors(run: SurrogateRun) -> dict[str, float]:
 
 def _enter(cell: Cell, place: StudyFolder) -> Record:
     """Enter a finished cell into the table, delete the large files of its run, and return its record."""
-    made = read(place.made(cell))
+    made = _made(place.made(cell))
     record: Record = made["record"]
-    curves = (read(place.folder / CURVES) or {}) | {cell.name: made["curve"]}
-    write_atomically(place.folder / CURVES, json.dumps(curves).encode())
+    drawn = curves(place.folder) | {cell.name: made["curve"]}
+    write_atomically(place.folder / CURVES, json.dumps(sealed(drawn)).encode())
     kept = [one for one in records(place.folder) if one["cell"] != cell.name]
-    table = sorted([*kept, record], key=lambda one: one["cell"])
+    table = [sealed(one) for one in sorted([*kept, record], key=lambda one: one["cell"])]
     write_atomically(place.folder / TABLE, (json.dumps(table, indent=1, allow_nan=False) + "\n").encode())
     for name in ("checkpoints", *(() if cell.keep else (SAMPLES,))):
         shutil.rmtree(place.run(cell) / name, ignore_errors=True)
@@ -227,7 +250,7 @@ def _leave(cell: Cell, place: StudyFolder, found: Record) -> None:
         "seed": settings.seed,
     }
     record = head | found | {"settings": settings.as_json(), "version": version("sparse-langevin")}
-    write_atomically(place.made(cell), json.dumps({"record": record, "curve": curve}).encode())
+    write_atomically(place.made(cell), write_line({"record": record, "curve": curve}))
 
 
 def _counts(run: SurrogateRun) -> Record:

@@ -5,8 +5,12 @@ some folder names it.
 """
 
 import importlib
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from torch import nn
@@ -50,7 +54,7 @@ def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, tru
         )
     else:
         try:
-            make = getattr(importlib.import_module(module), attribute)
+            make = getattr(_import(module) if trust else importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise ValueError(
                 f"there is no network {name!r} among the installed packages or in the working directory: {error}"
@@ -62,3 +66,14 @@ def make_network(name: str, problem: Problem, options: Mapping[str, Any], *, tru
     if not isinstance(made, nn.Module):
         raise ValueError(f"{name} made a {type(made).__name__}, not a torch.nn.Module")
     return made
+
+
+def _import(name: str) -> ModuleType:
+    """Import a module; one that is not installed from the working directory, which is searched only meanwhile."""
+    if name.partition(".")[0] in sys.modules or find_spec(name.partition(".")[0]) is not None:
+        return importlib.import_module(name)
+    sys.path.append(here := os.getcwd())
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(here)
