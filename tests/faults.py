@@ -20,7 +20,7 @@ FAULTS = [
         "damaged manifests accepted", "storage/artefact.py", '"sha256") != sha256(canonical(found))', '"sha256") == ""'
     ),
     Fault("other settings accepted", "storage/artefact.py", "canonical(old) != canonical(new)", "False"),
-    Fault("damaged lines accepted", "storage/lines.py", '"crc") != _checksum(record)', '"crc") is None'),
+    Fault("damaged lines accepted", "storage/lines.py", '"crc") != _checksum(rest)', '"crc") is None'),
     Fault("checkpoint written in place", "storage/checkpoint.py", 'f"{TEMPORARY}{final.name}"', "f'{final.name}'"),
     Fault("history not cut back", "storage/runs.py", "os.truncate(self._history, length)", "pass"),
     Fault("files overwritten silently", "storage/files.py", "(path.exists() and not overwrite)", "False"),
@@ -109,8 +109,8 @@ FAULTS = [
     Fault(
         "Gamma with the wrong sign",
         "sampling/kernels/reference.py",
-        "moved.add_(correction * step",
-        "moved.sub_(correction * step",
+        "beta.add_(correction * step",
+        "beta.sub_(correction * step",
     ),
     Fault(
         "Gamma not divided by tau", "sampling/kernels/reference.py", "correction.div_(step.tau)", "correction.div_(1.0)"
@@ -134,16 +134,28 @@ FAULTS = [
         "vector.masked_fill_(~block.keep, 1e-9)",
     ),
     Fault(
-        "momentum with whole steps",
+        "momentum with steps of another length",
         "sampling/kernels/reference.py",
-        "step_size = step.step_size * share",
-        "step_size = step.step_size",
+        "step.step_size * (1.0 - c) / (1.0 + c)",
+        "step.step_size * (1.0 - c)",
     ),
     Fault(
-        "momentum with whole noise",
+        "momentum with too much noise",
         "sampling/kernels/reference.py",
-        "_add_scaled(moved, noise, share)",
-        "_add_scaled(moved, noise, 1.0)",
+        "((1.0 - c * c) / step.tau) ** 0.5",
+        "((1.0 - c) / step.tau) ** 0.5",
+    ),
+    Fault(
+        "momentum whose noise moves the weights too late",
+        "sampling/kernels/reference.py",
+        "block.beta.add_(moved.add_(velocity) * (0.5 * width))",
+        "block.beta.add_(moved * width)",
+    ),
+    Fault(
+        "velocity with the metric for its root",
+        "sampling/kernels/reference.py",
+        "width = time if root is None else time / root",
+        "width = time if root is None else time / root.square()",
     ),
     Fault(
         "native: noise without sqrt 2",
@@ -171,7 +183,57 @@ FAULTS = [
         "normals(key, k, low // 2",
     ),
     Fault("native: pairs begin at the wrong half", "sampling/kernels/native.py", "odd = start % 2", "odd = 0"),
-    Fault("native: momentum with whole steps", "sampling/kernels/native.py", "c.share * (kick", "(kick"),
+    Fault(
+        "native: momentum without friction",
+        "sampling/kernels/native.py",
+        "move = c.momentum * move + c.heat * random",
+        "move = move + c.heat * random",
+    ),
+    Fault(
+        "native: momentum with half a step",
+        "sampling/kernels/native.py",
+        "b += c.half * width * (half + move)",
+        "b += c.half * width * move",
+    ),
+    Fault(
+        "native: momentum that ignores tau",
+        "sampling/kernels/native.py",
+        "step.momentum) / step.tau)",
+        "step.momentum))",
+    ),
+    Fault(
+        "V that never stops",
+        "sampling/metrics/rmsprop.py",
+        "return _Numbers(1.0, 0.0",
+        "return _Numbers(alpha, 1.0 - alpha",
+    ),
+    Fault(
+        "V forgets how it started",
+        "sampling/metrics/rmsprop.py",
+        "return _Numbers(1.0, 1.0",
+        "return _Numbers(0.0, 1.0",
+    ),
+    Fault(
+        "V starts without the curvature",
+        "sampling/metrics/rmsprop.py",
+        "torch.maximum(vectors[0], expected, out=vectors[0])",
+        "torch.maximum(vectors[0], expected)",
+    ),
+    Fault("the metric expects gradients of temperature 1", "sampling/curvature.py", "expected / tau", "expected"),
+    Fault(
+        "curvature without the step of its differences",
+        "sampling/curvature.py",
+        "((gradient() - here) / shift).square()",
+        "(gradient() - here).square()",
+    ),
+    Fault(
+        "probes that add up",
+        "sampling/curvature.py",
+        "                flat.vector.copy_(origin)\n    finally",
+        "    finally",
+    ),
+    Fault("a warm chain passes", "sampling/health.py", "HOT = 1.21", "HOT = 12.1"),
+    Fault("the temperature ignores tau", "sampling/health.py", "+= tau * float(", "+= float("),
     Fault(
         "native: a pruned velocity",
         "sampling/kernels/native.py",

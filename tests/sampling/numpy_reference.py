@@ -113,14 +113,9 @@ class Reference:
             metric = 1 / (self.eta + np.sqrt(self.v))
         drift = eps * metric * g * ~self.pruned
         noise = np.sqrt(2 * eps * metric / tau) * z * ~self.pruned
-        # SGHMC: friction f = 1 - momentum, noise of variance 2*f*rate, and a rate such that rate/f = eps.
-        friction = 1 - self.momentum
-        rate = friction * eps
-        self.velocity = (
-            self.momentum * self.velocity + rate * metric * g + np.sqrt(2 * friction * rate * metric / tau) * z
-        )
+        moved = self.beta + drift + noise if not self.momentum else self.baoab(g, metric, eps, tau, z)
         self.velocity[self.pruned] = 0.0
-        self.beta = np.where(self.pruned, 0.0, self.beta + self.velocity)
+        self.beta = np.where(self.pruned, 0.0, moved)
         if self.adaptive:
             self.update_latents(omega, rss, n, y)
         elif not self.categorical:
@@ -133,6 +128,18 @@ class Reference:
                 self.pruned[np.arange(self.network.size)[layer][smallest]] = True
             self.beta[self.pruned] = 0.0
         return np.linalg.norm(drift), np.linalg.norm(noise)
+
+    def baoab(self, g, metric, eps, tau, z):
+        """Hamilton's equations with mass 1/G: a kick, half a drift, friction and noise, the other half."""
+        c, mass = self.momentum, 1 / metric
+        h = np.sqrt(2 * eps * (1 - c) / (1 + c))  # the step in time
+        p = self.velocity * np.sqrt(mass)
+        p = p + h * g
+        x = self.beta + h / 2 * p / mass
+        p = c * p + np.sqrt((1 - c**2) * mass / tau) * z
+        x = x + h / 2 * p / mass
+        self.velocity = p / np.sqrt(mass)
+        return x
 
     def update_latents(self, omega, rss, n, y):
         for i, layer in enumerate(self.network.layers):

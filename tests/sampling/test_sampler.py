@@ -237,7 +237,7 @@ def test_curvature_that_is_not_finite_is_refused():
         def forward(self, x):
             return x * (self.w + self.w.abs() ** 1.5)
 
-    metric = RMSprop(correction="auto")
+    metric = RMSprop(alpha=0.0, correction="auto")
     sampler = psgld(Kink(), GaussianLikelihood(), num_data=20, step_size=1e-3, preconditioner=metric)
     with pytest.raises(FloatingPointError, match="'w'"):
         sampler.step(X[:, :1], Y)
@@ -249,7 +249,7 @@ def test_exact_curvature_is_for_plain_linear_layers_only():
         def forward(self, x):
             return 10 * super().forward(x)
 
-    metric = RMSprop(correction="auto")
+    metric = RMSprop(alpha=0.0, eta=10.0, correction="auto")
     for model in (Tenfold(3, 1), nn.utils.parametrizations.weight_norm(nn.Linear(3, 1))):
         sampler = psgld(model, GaussianLikelihood(), num_data=20, step_size=1e-3, preconditioner=metric)
         assert not sampler._gradient._curvature.exact
@@ -325,11 +325,15 @@ def test_num_data_is_required():
 
 
 def test_bad_preconditioners():
-    for settings in ({"alpha": 1.5}, {"alpha": -0.1}, {"eta": 0.0}, {"correction": "diagonal"}):
+    for settings in (
+        *({"alpha": 1.5}, {"alpha": -0.1}, {"eta": 0.0}, {"correction": "diagonal"}, {"correction": "auto"}),
+        *({"alpha": 0.5, "correction": "exact"}, {"alpha": 0.0, "correction": "exact", "freeze": 10}),
+        *({"freeze": 0}, {"freeze": -1}, {"freeze": 1.5}, {"freeze": "end"}, {"freeze": True}, {"start": "zero"}),
+    ):
         with pytest.raises(ValueError, match="RMSprop"):
             RMSprop(**settings)
     with pytest.raises(ValueError, match=r"needs a model that is one nn.Linear"):
-        make(preconditioner=RMSprop(correction="exact"))
+        make(preconditioner=RMSprop(alpha=0.0, correction="exact"))
 
 
 def test_pruning_needs_sparse_layers():
@@ -395,8 +399,10 @@ def test_fast_forgetting_warns_once():
     assert messages == []
     messages, _ = warned(lambda: [sampler.step(X, Y) for _ in range(1001)])
     assert sum("1 - alpha" in m for m in messages) == 1
-    correct = make(step_size=1e-5, preconditioner=RMSprop(alpha=0.5, correction="hutchinson"))
-    assert not any("1 - alpha" in m for m in warned(lambda: [correct.step(X, Y) for _ in range(101)])[0])
+    for metric in (RMSprop(alpha=0.5, freeze=50), RMSprop(alpha=0.0, eta=10.0, correction="hutchinson")):
+        correct = make(step_size=1e-5, preconditioner=metric)
+        messages, _ = warned(lambda chain=correct: [chain.step(X, Y) for _ in range(101)])
+        assert not any("1 - alpha" in m for m in messages)
 
 
 def test_missing_spread_warns_once():

@@ -40,7 +40,7 @@ def make_pair(preconditioned, adaptive, categorical, masked, dtype, engine, mome
         step_size=EPS[preconditioned],
         prior=prior,
         dense_prior=GaussianPrior(0.7),
-        preconditioner=RMSprop(alpha=ALPHA) if preconditioned else Identity(),
+        preconditioner=RMSprop.as_printed(alpha=ALPHA) if preconditioned else Identity(),
         omega=OMEGA,
         tau=TAU,
         pruning=PRUNING if masked else None,
@@ -109,7 +109,7 @@ def test_update_equals_numpy_reference(preconditioned, adaptive, categorical, ma
 @pytest.mark.parametrize("whole", [False, True], ids=["sgld", "psgld-sa-masked"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=["f64", "f32"])
 def test_momentum_equals_numpy_reference(whole, dtype, tolerance, engine):
-    """The reference has the form of Chen et al. (2014), with a friction; ours averages steps."""
+    """The reference has masses and a step in time; ours scales the velocity."""
     compare(*make_pair(whole, whole, False, whole, dtype, engine, momentum=0.6), tolerance)
 
 

@@ -1,17 +1,26 @@
-r"""The diagonal of the Hessian of minus the log-likelihood, for the Gamma correction.
+r"""The curvature of minus the log-likelihood at each weight.
 
-For one linear layer o = W x + b the exact diagonal is cheap: h_(cj) = -sum_i x_ij^2 d^2 l_i/d o_ic^2. For any other
-model Hutchinson's estimate z*(Hz), with a vector z of random signs, is unbiased and costs one Hessian-vector product.
+For the Gamma correction, the diagonal of the Hessian. For one linear layer o = W x + b it is cheap and exact:
+h_(cj) = -sum_i x_ij^2 d^2 l_i/d o_ic^2. For any other model Hutchinson's estimate z*(Hz), with a vector z of random
+signs, is unbiased and costs one Hessian-vector product.
+
+For the start of a metric, its size: the root mean square of (Hz)_i over a few z, from differences of gradients. That is
+the length of a row of H, at least the diagonal, for any model that has a gradient.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from sparse_langevin.sampling.flat import FlatParameters
+from sparse_langevin.sampling.kernels import BlockState
 from sparse_langevin.sampling.noise import CounterNoise
+
+PROBES = 4
+SHIFT = 1e-2  # of the weights, relative to their root mean square: the gradient's rounding is far smaller
 
 
 @runtime_checkable
@@ -73,3 +82,48 @@ def hutchinson_diagonal(
     product = torch.stack(terms).sum()
     columns = torch.autograd.grad(product, list(parameters), materialize_grads=True, allow_unused=True)
     return [column * sign for column, sign in zip(columns, probe, strict=True)]
+
+
+def curvature_size(
+    flat: FlatParameters, differentiate: Callable[[], object], probes: CounterNoise, step: int
+) -> Tensor:
+    """Return the size of the curvature at each weight.
+
+    Parameters
+    ----------
+    flat
+        The weights; they are moved, and moved back.
+    differentiate
+        Writes the gradient at the current weights to ``flat.grad``.
+    probes
+        Gives the random signs.
+    step
+        Number of the step.
+    """
+    origin, devices = flat.vector.clone(), [flat.vector.device] if flat.vector.is_cuda else []
+    shift = SHIFT * (float(origin.norm()) / origin.numel() ** 0.5 or 1.0)
+
+    def gradient() -> Tensor:
+        with torch.random.fork_rng(devices):  # the same dropout every time
+            differentiate()
+        return flat.grad.clone()
+
+    try:
+        with torch.no_grad():
+            here, total = gradient(), torch.zeros_like(origin)
+            for number in range(PROBES):
+                flat.vector.add_(probes.rademacher(step + number), alpha=shift)
+                total += ((gradient() - here) / shift).square()
+                flat.vector.copy_(origin)
+    finally:
+        flat.vector.copy_(origin)
+    return (total / PROBES).sqrt().nan_to_num_(posinf=0.0)  # a probe may overflow where the weights themselves do not
+
+
+def prepare_metric(states: Sequence[BlockState], curvature: Tensor, tau: float) -> None:
+    """Tell the metric the squared gradient to expect in the posterior: curvature/tau, that of the prior included."""
+    for state in states:
+        expected = curvature[state.span].clone()
+        with suppress(NotImplementedError):  # a prior need not know its curvature
+            expected += state.prior.curvature(state.beta, state.latent, state.numbers)
+        state.metric.prepare(state.moments, expected / tau)

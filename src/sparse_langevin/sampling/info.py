@@ -1,5 +1,6 @@
 """The report of one step."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -23,3 +24,8 @@ class Info:
     """Length of the random part of the step."""
     step_size: float
     """The step size used; posterior averages weight samples by it."""
+
+    @property
+    def heat(self) -> float:
+        """Squared drift over squared noise: in a stationary chain, about how much too large the variance is."""
+        return (self.drift_norm / self.noise_norm) ** 2 if self.noise_norm else math.inf

@@ -118,6 +118,8 @@ class Loop:
         if bank is not None and not isinstance(sampler, Sampler):
             raise TypeError(f"a bank collects posterior samples, which {type(sampler).__name__} does not draw")
         check_pruning(sampler, bank, self.total)
+        if isinstance(sampler, Sampler):
+            sampler.plan(self.total, bank.burn_in if bank is not None else None)
         if self.folder is not None and getattr(train, "persistent_workers", False):
             raise ValueError(
                 "a run cannot resume bit for bit with persistent_workers=True: create the DataLoader without it"

@@ -88,7 +88,7 @@ def copy_state(source, target):
 CASES = [
     (*case, False) for case in itertools.product([False, True], repeat=5) if case[0] or not case[3]
 ]  # without a metric there is no Gamma
-CASES += [(metric, metric, metric, metric, cold, True) for metric in (False, True) for cold in (False, True)]
+CASES += [(metric, metric, metric, False, cold, True) for metric in (False, True) for cold in (False, True)]
 
 
 @pytest.mark.parametrize("dtype", SUITS, ids=str)

@@ -3,10 +3,11 @@ r"""The update as machine code: one pass over the weights, which also computes t
 Per weight, with U the potential and the names of `reference`:
 
     u    = dU/dbeta + prior part
-    beta = beta - eps*(u/m - Gamma/tau) + sqrt(2*eps/tau)/sqrt(m)*z,   m = 1/G   (momentum: by the steps' average)
+    beta = beta - eps*(u/m - Gamma/tau) + sqrt(2*eps/tau)/sqrt(m)*z,   m = 1/G
 
-and the prior's vectors are updated from the new beta. z comes from `native_noise`. In float32 all arithmetic is in
-single precision and free of calls and branches, so that the compiler turns the loops into vector instructions.
+or, with momentum, one step of the BAOAB splitting. Then the prior's vectors are updated from the new beta. z comes from
+`native_noise`. In float32 all arithmetic is in single precision and free of calls and branches, so that the compiler
+turns the loops into vector instructions.
 
 `specialised` makes the loop for one prior and one metric, whose formulas are compiled into it. What does not apply (no
 momentum, no mask, no Gamma, no noise) is None and costs nothing. A block is processed in chunks whose noise stays in
@@ -70,8 +71,12 @@ class Coefficients(NamedTuple):
     old: Real
     """1 - omega."""
     momentum: Real
-    share: Real
-    """1 - momentum."""
+    time: Real
+    """sqrt(2*eps*(1 - momentum)/(1 + momentum))."""
+    heat: Real
+    """sqrt((1 - momentum^2)/tau)."""
+    half: Real
+    """0.5."""
     metric: tuple[Real, ...]
     prior: tuple[Real, ...]
 
@@ -87,7 +92,9 @@ def coefficients(like: Array, step: Scalars) -> Coefficients:
         real(step.omega),
         real(1.0 - step.omega),
         real(step.momentum),
-        real(1.0 - step.momentum),
+        real(math.sqrt(2.0 * step.step_size * (1.0 - step.momentum) / (1.0 + step.momentum))),
+        real(math.sqrt((1.0 - step.momentum * step.momentum) / step.tau)),
+        real(0.5),
         _rounded(step.metric, like),
         _rounded(step.prior, like),
     )
@@ -123,7 +130,8 @@ def specialised(prior: NativePrior, metric: NativeMetric) -> Any:
             # All loads come first and all stores last: the vectors begin at the same offset in their memory pages, and
             # a load would wait for a store to the same offset in another page.
             b, u = beta[i], grad[i]
-            kick = zero if z is None else c.noise * z[i]
+            random = zero if z is None else z[i]
+            kick, width = c.noise * random, c.time
             move = zero if velocity is None else velocity[i]
             bend = zero if curvature is None else curvature[i]
             moments = _loaded(state[0], i)
@@ -134,15 +142,19 @@ def specialised(prior: NativePrior, metric: NativeMetric) -> Any:
             if inverse_metric is not None:
                 moments, inverse = inverse_metric(u, moments, c.metric)
                 drift = u / inverse
-                kick /= np.sqrt(inverse)
+                root = np.sqrt(inverse)
+                kick /= root
+                width /= root
                 if curvature is not None:
                     bend += prior_curvature(b, latent, c.prior)
                     drift -= c.cold * metric_gamma(u, bend, moments, inverse, c.metric)
             if velocity is None:
                 b = b - c.step_size * drift + kick
             else:
-                move = c.momentum * move + c.share * (kick - c.step_size * drift)
-                b += move
+                move -= width * u
+                half = move
+                move = c.momentum * move + c.heat * random
+                b += c.half * width * (half + move)
             if not kept:
                 b, move, kick = zero, zero, zero
                 if latent_update is None or velocity is not None:

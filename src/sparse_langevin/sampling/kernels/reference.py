@@ -9,9 +9,14 @@ U is the potential (minus the log posterior), so the paper's g is -dU/dbeta:
 G and Gamma come from the metric, see `metrics`. Afterwards the prior updates its vectors with the new weights, see
 `priors`.
 
-With momentum mu the weights move by the running average of their steps, which is underdamped Langevin dynamics:
+With momentum c this is underdamped Langevin dynamics, integrated by the BAOAB splitting (Leimkuhler and Matthews,
+2013). The velocity is scaled to variance 1/tau, whatever step and metric:
 
-    velocity = mu*velocity + (1 - mu)*step,    beta = beta + velocity
+    w        = sqrt(2*eps*G*(1 - c)/(1 + c))          so that weights travel as far as without momentum
+    velocity = velocity - w*u                         a kick by the gradient (B)
+    beta     = beta + w/2*velocity                    half a step (A)
+    velocity = c*velocity + sqrt((1 - c^2)/tau)*z     friction and noise (O)
+    beta     = beta + w/2*velocity                    the other half (A)
 
 Gamma is divided by tau because the chain targets exp(-tau*U), and the drift that leaves this invariant under noise of
 covariance 2*eps*G/tau is -G*dU + Gamma/tau. For tau = 1 this is the paper's equation.
@@ -43,7 +48,7 @@ class BlockState:
     moments: tuple[Tensor, ...] = ()
     """The metric's vectors, in its order."""
     velocity: Tensor | None = None
-    """Running average of the steps, or None without momentum."""
+    """The velocity, scaled to variance 1/tau, or None without momentum."""
     curvature: Tensor | None = None
     """Diagonal Hessian of minus the log-likelihood, or None without Gamma."""
     keep: Tensor | None = None
@@ -99,30 +104,28 @@ def update(block: BlockState, step: StepScalars, z: Tensor | None) -> tuple[Tens
     return *sums, drift, noise
 
 
-def _move(block: BlockState, u: Tensor, step: StepScalars, noise: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Move the weights by one Langevin step; return the squared norms of its two parts, before momentum."""
+def _move(block: BlockState, u: Tensor, step: StepScalars, z: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Move the weights by one Langevin step; return the squared norms of the two parts of the step without momentum."""
     beta = block.beta
-    moved, share = (beta, 1.0) if block.velocity is None else (block.velocity.mul_(step.momentum), 1.0 - step.momentum)
-    step_size = step.step_size * share
     inverse = block.metric.inverse(u, block.moments, step.metric)
-    if inverse is None:
-        drift = u
-        _add_scaled(moved, u, -step_size)
-    else:
-        _add_quotient(moved, u, inverse, -step_size)
-        drift = u / inverse
-        if block.curvature is not None:
+    drift = u if inverse is None else u / inverse
+    if block.velocity is None:
+        _add_scaled(beta, u, -step.step_size) if inverse is None else _add_quotient(beta, u, inverse, -step.step_size)
+        if block.curvature is not None and inverse is not None:
             whole = block.curvature + block.prior.curvature(beta, block.latent, block.numbers)
             correction = block.metric.gamma(u, whole, block.moments, inverse, step.metric)
             correction.div_(step.tau)
-            moved.add_(correction * step_size)
+            beta.add_(correction * step.step_size)
             drift.sub_(correction)
-    if noise is not None:
+    root = None if inverse is None else inverse.sqrt_()
+    noise = None
+    if z is not None:
         scale = (2.0 * step.step_size / step.tau) ** 0.5
-        noise = noise * scale if inverse is None else (noise * scale).div_(inverse.sqrt_())
-        _add_scaled(moved, noise, share)
+        noise = z * scale if root is None else (z * scale).div_(root)
     if block.velocity is not None:
-        beta.add_(block.velocity)
+        _splitting_step(block, u, root, step, z)
+    elif noise is not None:
+        beta.add_(noise)
     if block.keep is not None:
         for vector in (beta, block.velocity):
             if vector is not None:
@@ -131,6 +134,20 @@ def _move(block: BlockState, u: Tensor, step: StepScalars, noise: Tensor | None)
         noise = noise * block.keep if noise is not None else None
     drift_square = torch.dot(drift, drift) * step.step_size**2
     return drift_square, torch.zeros_like(drift_square) if noise is None else torch.dot(noise, noise)
+
+
+def _splitting_step(block: BlockState, u: Tensor, root: Tensor | None, step: StepScalars, z: Tensor | None) -> None:
+    """One step of BAOAB; ``root`` is sqrt(1/G)."""
+    velocity, c = block.velocity, step.momentum
+    assert velocity is not None
+    time: Any = (2.0 * step.step_size * (1.0 - c) / (1.0 + c)) ** 0.5
+    width = time if root is None else time / root
+    velocity.sub_(u * width)
+    moved = velocity.clone()
+    velocity.mul_(c)
+    if z is not None:
+        velocity.add_(z * ((1.0 - c * c) / step.tau) ** 0.5)
+    block.beta.add_(moved.add_(velocity) * (0.5 * width))
 
 
 def _add_scaled(x: Tensor, y: Tensor, factor: float) -> None:

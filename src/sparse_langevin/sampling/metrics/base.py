@@ -3,8 +3,8 @@ r"""The interface between a metric and a sampler: the diagonal matrix G that sca
     beta = beta - eps*(G*u - Gamma/tau) + sqrt(2*eps*G/tau)*z,   u = dU/dbeta with U the potential,   Gamma = dG/dbeta.
 
 A new metric is one file: a frozen dataclass that derives from `Metric`, with ``numbers``, ``inverse`` and, for speed on
-the CPU, ``native``. A metric that depends on the weights biases the samples unless Gamma is added: define ``gamma`` and
-``correction`` for that.
+the CPU, ``native``. A metric that depends on the weights biases the samples: let it stop changing before samples are
+kept (``planned`` tells it when), or add Gamma with ``gamma`` and ``correction``.
 """
 
 from collections.abc import Callable
@@ -43,6 +43,27 @@ class Metric:
     vectors: ClassVar[tuple[str, ...]] = ()
     squares: ClassVar[bool] = False
     correction: str | None = None
+
+    def planned(self, first: int, steps: int | None, burn_in: int | None) -> "Metric":
+        """Return the metric for a run; `fit` asks for it.
+
+        Parameters
+        ----------
+        first
+            Number of steps taken before the run.
+        steps
+            Length of the run in steps; None if it is not known.
+        burn_in
+            Number of the step after which samples are kept; None if none are.
+        """
+        return self
+
+    def expects(self, step: int) -> bool:
+        """Whether to call `prepare` before ``step``, the first one with noise; that costs a few more gradients."""
+        return False
+
+    def prepare(self, vectors: Vectors, expected: Tensor) -> None:
+        """Change the vectors in place, given the squared gradient to expect in the posterior: curvature/tau."""
 
     def native(self) -> NativeMetric | None:
         """Return the formulas for compiled code; without them updates run in torch, several times slower."""
