@@ -40,7 +40,7 @@ def worker() -> None:
             large = sampler(WEIGHTS // 128, algorithm, size, momentum=momentum)
             large.step(x, y)
             jobs[f"update, {WEIGHTS:,} weights, {algorithm}, momentum {momentum}"] = (
-                lambda s=large: s._engine.step(s._states, s._scalars(2), s._noise, 2),
+                lambda s=large: s._engine.step(s._states, s.timetable.at(2, s.preconditioner), s._noise, 2),
                 3,
             )
         small = sampler(64, algorithm, size)

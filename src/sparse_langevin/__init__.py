@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sparse_langevin.sampling.pruning import Inclusion, Magnitude, Pruning
     from sparse_langevin.sampling.sampler import Sampler
     from sparse_langevin.sampling.schedules import Constant, Cosine, OneMinus, Polynomial, Switch
+    from sparse_langevin.sampling.step_size import suggest_step_size
     from sparse_langevin.sampling.training import fit
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "psgld_sa",
     "sgld",
     "sgld_sa",
+    "suggest_step_size",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -70,6 +72,7 @@ __getattr__, __dir__ = lazily(
         "sampling.info": ("Info",),
         "sampling.sampler": ("Sampler",),
         "sampling.schedules": ("Constant", "Cosine", "OneMinus", "Polynomial", "Switch"),
+        "sampling.step_size": ("suggest_step_size",),
         "sampling.training": ("fit",),
     },
 )

@@ -382,9 +382,9 @@ def test_omega_above_one_is_capped_with_a_warning():
     assert len(messages) == 1 and "omega_1 = 3.95 is above 1" in messages[0]
     messages, _ = warned(lambda: [sampler.step(X, Y) for _ in range(3)])
     assert messages == []
-    assert sampler._omega(1) == 0.1
+    assert sampler.timetable._omega(1) == 0.1
     _, sampler = warned(lambda: make(omega=lambda k: 4.0 / k))
-    assert [sampler._omega(k) for k in (1, 4, 100)] == [0.1, 0.1, 0.04]
+    assert [sampler.timetable._omega(k) for k in (1, 4, 100)] == [0.1, 0.1, 0.04]
 
 
 def test_swapped_spike_and_slab_warn():

@@ -26,15 +26,15 @@ def test_settings_make_the_chain_they_describe():
     )
     assert isinstance(sampler, Sampler) and "v" in sampler.vectors and sampler.num_data == 30
     assert sampler.pruning == Pruning(0.5, end=50)
-    assert (sampler._tau(50), sampler._tau(51)) == (math.inf, 1.0)
+    assert (sampler.timetable._tau(50), sampler.timetable._tau(51)) == (math.inf, 1.0)
     priors = sampler._priors
     assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, a=480, b=480, delta=0.5)
     assert priors["(dense)"] == GaussianPrior(0.7)
     plain = make_chain(short("sgld", step_size=0.5, warmup=0.0), Small(grid), rows=30, outputs=110, steps=100)
     assert (
         "v" not in plain.vectors
-        and plain._tau(1) == 1.0
-        and plain._step_size.initial == pytest.approx(0.5 / (30 * 110))
+        and plain.timetable._tau(1) == 1.0
+        and plain.timetable._step_size.initial == pytest.approx(0.5 / (30 * 110))
     )
 
 

@@ -99,12 +99,18 @@ def require_same_layout(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> N
 
 
 def check_arguments(
-    train: Iterable[Any], steps: int | None, epochs: int | None, evaluate_every: int | None, save_every: int
+    train: Iterable[Any],
+    steps: int | None,
+    epochs: int | None,
+    evaluate_every: int | None,
+    save_every: int,
+    control_variates: int | None,
 ) -> int | None:
     """Check the arguments of `fit`; return the number of batches in an epoch, or None if it is not known."""
     if (steps is None) == (epochs is None):
         raise ValueError(f"give either steps or epochs, got steps={steps!r} and epochs={epochs!r}")
     counts = {"steps": steps, "epochs": epochs, "evaluate_every": evaluate_every, "save_every": save_every}
+    counts |= {"control_variates": control_variates}
     for name, value in counts.items():
         if value is not None:
             as_count(value, name, low=1)

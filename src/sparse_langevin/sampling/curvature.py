@@ -84,30 +84,22 @@ def hutchinson_diagonal(
     return [column * sign for column, sign in zip(columns, probe, strict=True)]
 
 
-def curvature_size(
-    flat: FlatParameters, differentiate: Callable[[], object], probes: CounterNoise, step: int
-) -> Tensor:
+def curvature_size(flat: FlatParameters, gradient: Callable[[], Tensor], probes: CounterNoise, step: int) -> Tensor:
     """Return the size of the curvature at each weight.
 
     Parameters
     ----------
     flat
         The weights; they are moved, and moved back.
-    differentiate
-        Writes the gradient at the current weights to ``flat.grad``.
+    gradient
+        Returns the gradient at the current weights, with the same dropout every time.
     probes
         Gives the random signs.
     step
         Number of the step.
     """
-    origin, devices = flat.vector.clone(), [flat.vector.device] if flat.vector.is_cuda else []
+    origin = flat.vector.clone()
     shift = SHIFT * (float(origin.norm()) / origin.numel() ** 0.5 or 1.0)
-
-    def gradient() -> Tensor:
-        with torch.random.fork_rng(devices):  # the same dropout every time
-            differentiate()
-        return flat.grad.clone()
-
     try:
         with torch.no_grad():
             here, total = gradient(), torch.zeros_like(origin)
@@ -123,7 +115,11 @@ def curvature_size(
 def prepare_metric(states: Sequence[BlockState], curvature: Tensor, tau: float) -> None:
     """Tell the metric the squared gradient to expect in the posterior: curvature/tau, that of the prior included."""
     for state in states:
-        expected = curvature[state.span].clone()
-        with suppress(NotImplementedError):  # a prior need not know its curvature
-            expected += state.prior.curvature(state.beta, state.latent, state.numbers)
-        state.metric.prepare(state.moments, expected / tau)
+        state.metric.prepare(state.moments, (curvature[state.span] + prior_curvature(state)) / tau)
+
+
+def prior_curvature(state: BlockState) -> Tensor | float:
+    """Return the curvature of a block's prior; 0 if it does not know it."""
+    with suppress(NotImplementedError):
+        return state.prior.curvature(state.beta, state.latent, state.numbers)
+    return 0.0

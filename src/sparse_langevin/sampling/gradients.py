@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sparse_langevin.sampling.checks import require_frozen_statistics
 from sparse_langevin.sampling.closed_form import LinearGradient
+from sparse_langevin.sampling.control_variates import Anchor
 from sparse_langevin.sampling.curvature import DiagonalHessian
 from sparse_langevin.sampling.flat import FlatParameters
 from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood
@@ -43,6 +44,8 @@ class Gradient:
         self._linear = LinearGradient.of(model, likelihood, flat) if curvature is None else None
         self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
         require_frozen_statistics(self._norms)
+        self.anchor: Anchor | None = None
+        """What reduces the noise of minibatches, if anything does."""
         self.seconds = 0.0
         """Total time spent on evaluating and differentiating batches."""
 
@@ -51,10 +54,17 @@ class Gradient:
         begin = time.perf_counter()
         self._flat.check_seating()
         require_frozen_statistics(self._norms)
+        difference = None if self.anchor is None else self.anchor.difference(data)
         result = self._closed_form(data, sigma) or self._by_autograd(data, sigma, step)
+        if difference is not None:
+            self._flat.grad.add_(difference)
         float(result.evaluation.loss)  # waits for the device, so that the time is right
         self.seconds += time.perf_counter() - begin
         return result
+
+    def at(self, data: Any, sigma: float) -> int:
+        """Write the gradient of a batch alone to ``flat.grad``, without an anchor; return the number of examples."""
+        return (self._closed_form(data, sigma) or self._by_autograd(data, sigma, 0)).evaluation.examples
 
     def _closed_form(self, data: Any, sigma: float) -> Differentiated | None:
         evaluation = None if self._linear is None else self._linear(data, sigma, self._scale)

@@ -73,10 +73,10 @@ class HealthMonitor:
     priors
         The priors that select weights, by the name of their layer.
     momentum
-        Whether the chain has a velocity.
+        The chain's momentum.
     """
 
-    def __init__(self, priors: Mapping[str, Prior], momentum: bool) -> None:
+    def __init__(self, priors: Mapping[str, Prior], momentum: float) -> None:
         self.burn_in: int | None = None
         """Number of the step after which samples are kept, if it is known."""
         self._priors, self._momentum = priors, momentum
@@ -157,13 +157,16 @@ class HealthMonitor:
             self._drift = self._noise = self._warmth = 0.0
             return
         self._drift, self._noise = self._drift + drift_square, self._noise + noise_square
+        uncertainty = 0.0
         if self._momentum:
-            velocity = vectors[VELOCITY]
-            self._warmth += tau * float(velocity.square().sum() / (velocity != 0).sum().clamp(min=1)) / WINDOW
+            velocity, square = vectors[VELOCITY], self._momentum**2
+            moving = max(1, int((velocity != 0).sum()))
+            self._warmth += tau * float(velocity.square().sum()) / (moving * WINDOW)
+            uncertainty = math.sqrt(2.0 * (1.0 + square) / (moving * WINDOW * (1.0 - square)))
         if until or not self._noise:
             return
         warmth = self._warmth if self._momentum else 1.0 + self._drift / self._noise
-        if warmth > HOT:
+        if warmth > HOT + 3.0 * uncertainty:
             cause = "velocity" if self._momentum else "gradient"
             self.tell(
                 f"the chain is too warm by a factor of {warmth:.3g}, as its {cause} shows: the noise of minibatches "

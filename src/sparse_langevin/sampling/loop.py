@@ -21,6 +21,7 @@ from torch import nn
 from sparse_langevin.runtime.interrupts import Interrupted
 from sparse_langevin.sampling.batches import Batches, move
 from sparse_langevin.sampling.checks import check_arguments, check_pruning
+from sparse_langevin.sampling.clock import Clock
 from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.sampling.flat import FlatParameters
 from sparse_langevin.sampling.health import warn
@@ -31,7 +32,6 @@ from sparse_langevin.storage.checkpoint import Checkpoint
 from sparse_langevin.storage.runs import Record, RunFolder
 
 logger = logging.getLogger(__name__)
-CLOCKS = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}  # CPU time hardly depends on other processes
 WINDOW = 10  # number of steps at the beginning and at the end whose losses are compared
 DIVERGED = 10.0  # a final loss of more than this many times the initial one means that the run diverged
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
@@ -96,8 +96,9 @@ class Loop:
         bank: Bank | None,
         run: str | Path | None,
         save_every: int,
+        control_variates: int | None = None,
     ) -> None:
-        self.length = check_arguments(train, steps, epochs, evaluate_every, save_every)
+        self.length = check_arguments(train, steps, epochs, evaluate_every, save_every, control_variates)
         self.sampler, self.train, self.epochs = sampler, train, epochs
         self.evaluate, self.evaluate_every = evaluate, evaluate_every or self.length
         self.callbacks, self.bank, self.save_every = callbacks, bank, save_every
@@ -119,7 +120,10 @@ class Loop:
             raise TypeError(f"a bank collects posterior samples, which {type(sampler).__name__} does not draw")
         check_pruning(sampler, bank, self.total)
         if isinstance(sampler, Sampler):
-            sampler.plan(self.total, bank.burn_in if bank is not None else None)
+            sampler.plan(self.total, bank.burn_in if bank is not None else None, anchored=control_variates is not None)
+        elif control_variates is not None:
+            raise TypeError(f"control variates are for samplers, which {type(sampler).__name__} is not")
+        self.control_variates = control_variates
         if self.folder is not None and getattr(train, "persistent_workers", False):
             raise ValueError(
                 "a run cannot resume bit for bit with persistent_workers=True: create the DataLoader without it"
@@ -178,10 +182,8 @@ class Loop:
         while self.total is None or self.done < self.total:
             if self.total is None and self.epochs is not None and self.epoch >= self.epochs:
                 return
-            self._set_random_state(self.epoch_rng)
-            for part in (self.train, getattr(self.train, "sampler", None), getattr(self.train, "batch_sampler", None)):
-                if callable(set_epoch := getattr(part, "set_epoch", None)):
-                    set_epoch(self.epoch)
+            self._begin_epoch()
+            self._move_anchor()
             batches = iter(self.train)
             for _ in range(self.batch):
                 next(batches)
@@ -198,6 +200,25 @@ class Loop:
                     "can be iterated only once. Pass Batches(...), a DataLoader or a list."
                 )
             self.epoch, self.batch, self.epoch_rng = self.epoch + 1, 0, self._random_state()
+
+    def _move_anchor(self) -> None:
+        """At the beginning of an epoch, move the anchor of the control variates if it is due."""
+        every, burn_in = self.control_variates, self.bank.burn_in if self.bank is not None else 0
+        sampler = self.sampler
+        if every is None or self.batch or not isinstance(sampler, Sampler) or 2 * sampler.steps < burn_in:
+            return
+        if sampler.anchor is not None and (self.epoch % every == 0 or not sampler.anchor.known):
+            device = sampler.flat.vector.device
+            with self._timed("gradient"):
+                sampler.anchor.move((move(batch, device) for batch in self.train), sampler.sigma)
+            self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        """Let the loader, and the random numbers that it may use, begin the current epoch."""
+        self._set_random_state(self.epoch_rng)
+        for part in (self.train, getattr(self.train, "sampler", None), getattr(self.train, "batch_sampler", None)):
+            if callable(set_epoch := getattr(part, "set_epoch", None)):
+                set_epoch(self.epoch)
 
     def _random_state(self) -> dict[str, torch.Tensor]:
         """Return the state of torch's random generator, and of the loader's own generator if it has one."""
@@ -314,20 +335,8 @@ class Loop:
         loader = (
             repr(self.train) if isinstance(self.train, Batches) else f"{type(self.train).__name__} of {self.length}"
         )
-        return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)}
-
-
-class Clock:
-    """Seconds since the run began, in this process and in those before it."""
-
-    def __init__(self) -> None:
-        self.before: dict[str, float] = {}
-        self.begin = {name: clock() for name, clock in CLOCKS.items()}
-
-    def read(self) -> dict[str, float]:
-        """Return the time on each clock."""
-        passed = {name: clock() - self.begin[name] for name, clock in CLOCKS.items()}
-        return {name: round(self.before.get(name, 0.0) + value, 3) for name, value in passed.items()}
+        anchored = {} if self.control_variates is None else {"control_variates": str(self.control_variates)}
+        return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)} | anchored
 
 
 def _describe(info: Info) -> str:

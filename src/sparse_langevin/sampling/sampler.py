@@ -13,17 +13,19 @@ from torch import Tensor, nn
 
 from sparse_langevin.sampling import kernels, mixture, noise
 from sparse_langevin.sampling.checks import as_count, assign_priors, require_finite, require_same_layout
+from sparse_langevin.sampling.control_variates import Anchor
 from sparse_langevin.sampling.curvature import DiagonalHessian, curvature_size, prepare_metric
 from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
 from sparse_langevin.sampling.gradients import Gradient
-from sparse_langevin.sampling.health import HealthMonitor, capped_omega, check_priors
+from sparse_langevin.sampling.health import HealthMonitor, check_priors
 from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.layout import make_scalars, make_states, make_vectors
 from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood, LogLikelihood, as_likelihood
 from sparse_langevin.sampling.metrics import Identity, Metric, as_metric
 from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.sampling.pruning import Layer, Pruning, prune
-from sparse_langevin.sampling.schedules import Polynomial, Schedule, as_schedule, describe, value_at
+from sparse_langevin.sampling.schedules import Polynomial, Schedule, describe
+from sparse_langevin.sampling.timetable import Timetable
 
 OMEGA = Polynomial(*mixture.OMEGA)
 
@@ -98,8 +100,6 @@ class Sampler:
     ) -> None:
         if not isinstance(pruning, Pruning | None):
             raise TypeError(f"pruning must be Pruning(target=..., end=...) or None, got {pruning!r}")
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}; 0.9 is usual")
         self.num_data = as_count(num_data, "num_data, the number of examples in the whole data set,", low=1)
         self.chain = as_count(chain, "chain", high=2**31)
         self.seed = as_count(seed, "seed", high=2**64)
@@ -107,11 +107,8 @@ class Sampler:
         self.likelihood = as_likelihood(likelihood)
         self.preconditioner = as_metric(preconditioner)
         self.pruning = pruning
-        self.momentum = float(momentum)
-        self._step_size = as_schedule(step_size, "step_size")
-        self._tau = as_schedule(tau, "tau")
-        self._omega = capped_omega(as_schedule(omega, "omega"))
-        self._scalars(1)  # a bad schedule should be reported here, not at the first step
+        self.timetable = Timetable(step_size, tau, omega, momentum)
+        self.timetable.at(1, preconditioner)  # a bad schedule should be reported here, not at the first step
         self.flat = FlatParameters(model, sparse)
         self._sizes = {b.name: b.size for b in self.flat.blocks}
         self._priors = assign_priors(model, self.flat.blocks, prior, dense_prior)
@@ -138,11 +135,10 @@ class Sampler:
         if preconditioner.correction is not None:
             if momentum:
                 raise ValueError(f"Gamma corrects plain Langevin steps: use momentum=0, got {momentum!r}")
-            probes = self._stream(noise.PROBES)
-            curvature = DiagonalHessian(preconditioner.correction, model, self.likelihood, probes)
+            curvature = DiagonalHessian(preconditioner.correction, model, self.likelihood, self.probes())
         self._gradient = Gradient(model, self.likelihood, self.flat, self.num_data, curvature)
         selecting = {name: self._priors[name] for name in self._selecting}
-        self._health = HealthMonitor(selecting, momentum=momentum > 0)
+        self._health = HealthMonitor(selecting, momentum)
 
     def step(self, *batch: Any) -> Info:
         """Take one step on a batch and report what happened.
@@ -155,13 +151,11 @@ class Sampler:
         """
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
-        scalars = self._scalars(k)
-        for block, state in zip(self.flat.blocks, self._states, strict=True):
-            state.numbers = tuple(state.prior.numbers(self.sigma, self.scalars[block.name]))
-        if math.isfinite(scalars.tau) and (k == 1 or math.isinf(self._tau(k - 1))) and self.preconditioner.expects(k):
-            probes, sigma = self._stream(noise.PROBES), self.sigma
-            curvature = curvature_size(self.flat, lambda: self._gradient(data, sigma, k), probes, k)
-            prepare_metric(self._states, curvature, scalars.tau)
+        scalars = self.timetable.at(k, self.preconditioner)
+        states = self.blocks()
+        if self.timetable.noise_begins(k) and self.preconditioner.expects(k):
+            size = curvature_size(self.flat, lambda: self.gradient(data), self.probes(), k)
+            prepare_metric(states, size, scalars.tau)
         evaluation, scale, second = self._gradient(data, self.sigma, k)
         loss = float(evaluation.loss)
         require_finite(self.flat, second, loss, data, k, squares=self.preconditioner.squares)
@@ -184,8 +178,8 @@ class Sampler:
             step_size=scalars.step_size,
         )
 
-    def plan(self, steps: int | None, burn_in: int | None) -> None:
-        """Prepare for a run of so many steps, with samples after ``burn_in``; `fit` calls this.
+    def plan(self, steps: int | None, burn_in: int | None, *, anchored: bool = False) -> None:
+        """Prepare for a run; `fit` calls this.
 
         Parameters
         ----------
@@ -193,11 +187,32 @@ class Sampler:
             Length of the run in steps; None if it is not known.
         burn_in
             Number of the step after which samples are kept; None if none are.
+        anchored
+            Whether gradients have control variates; somebody must then move the `anchor` now and then.
         """
+        if anchored and self._gradient.anchor is None:
+            self._gradient.anchor = Anchor(self.flat, self._gradient.at)
         self.preconditioner = self.preconditioner.planned(self.steps, steps, burn_in)
         self._health.burn_in = burn_in
         for state in self._states:
             state.metric = self.preconditioner
+
+    def gradient(self, data: Any) -> Tensor:
+        """Return the gradient of minus the log-likelihood at the weights, estimated from a batch; no step is taken."""
+        with torch.random.fork_rng([self.flat.vector.device] if self.flat.vector.is_cuda else []):
+            self._gradient(data, self.sigma, self.steps + 1)
+        return self.flat.grad.clone()
+
+    def blocks(self) -> list[kernels.BlockState]:
+        """Return the state of each block, with its prior's numbers at the present sigma."""
+        for block, state in zip(self.flat.blocks, self._states, strict=True):
+            state.numbers = tuple(state.prior.numbers(self.sigma, self.scalars[block.name]))
+        return self._states
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """The anchor of the control variates, if there are any."""
+        return self._gradient.anchor
 
     @property
     def gradient_seconds(self) -> float:
@@ -237,27 +252,26 @@ class Sampler:
             "seed": str(self.seed),
             "chain": str(self.chain),
             "likelihood": describe(self.likelihood),
-            "step_size": describe(self._step_size),
-            "tau": describe(self._tau),
-            "omega": describe(self._omega),
+            **self.timetable.settings(),
             "preconditioner": describe(self.preconditioner),
             "pruning": describe(self.pruning),
             "priors": repr({name: describe(prior) for name, prior in self._priors.items()}),
             "parameters": repr([(e.name, tuple(e.shape)) for e in self.flat.entries]),
             "dtype": str(self.flat.vector.dtype),
-        } | ({"momentum": str(self.momentum)} if self.momentum else {})
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that changes during a run; tensors are views, not copies.
 
         Frozen parameters and buffers of the model are included, so that a checkpoint holds the whole model.
         """
-        keep = {} if self.keep is None else {"keep": self.keep}
+        more = {} if self.keep is None else {"keep": self.keep}
+        more |= {} if self.anchor is None else self.anchor.tensors
         return {
             "steps": self.steps,
             "sigma": self.sigma,
             "scalars": {name: dict(scalars) for name, scalars in self.scalars.items()},
-            "tensors": {"beta": self.flat.vector, **self.vectors, **keep} | self.flat.unsampled(self.model),
+            "tensors": {"beta": self.flat.vector, **self.vectors, **more} | self.flat.unsampled(self.model),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -275,19 +289,6 @@ class Sampler:
         self.steps, self.sigma, self.scalars = steps, sigma, scalars
         if self.keep is not None:
             self._count_kept()
-
-    def _scalars(self, k: int) -> kernels.StepScalars:
-        """Return the values of all schedules at step k, each checked."""
-        tau = value_at(self._tau, k, "tau")
-        if tau == 0:
-            raise ValueError(f"tau is 0 at step {k}: an inverse temperature must be positive")
-        return kernels.StepScalars(
-            step_size=value_at(self._step_size, k, "step_size"),
-            tau=tau,
-            omega=value_at(self._omega, k, "omega", high=1.0),
-            momentum=self.momentum,
-            metric=tuple(self.preconditioner.numbers(k)),
-        )
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
         """Update every block, and return its sums."""
@@ -339,6 +340,10 @@ class Sampler:
     def _count_kept(self) -> None:
         assert self.keep is not None
         self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self.flat.sparse_blocks}
+
+    def probes(self) -> noise.CounterNoise:
+        """Return the random signs of the chain's probes of the curvature."""
+        return self._stream(noise.PROBES)
 
     def _stream(self, kind: int) -> noise.CounterNoise:
         vector = self.flat.vector

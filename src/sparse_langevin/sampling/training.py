@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from sparse_langevin.runtime.interrupts import deferred_signals
 from sparse_langevin.runtime.memory import keep_memory
 from sparse_langevin.runtime.progress import progress_bar
+from sparse_langevin.sampling.clock import CLOCKS, Clock
 from sparse_langevin.sampling.info import Info
-from sparse_langevin.sampling.loop import CLOCKS, Bank, Chain, Clock, Evaluate, Loop
+from sparse_langevin.sampling.loop import Bank, Chain, Evaluate, Loop
 from sparse_langevin.sampling.tensorboard import event_writer
 from sparse_langevin.storage.files import locked
 from sparse_langevin.storage.runs import Record
@@ -40,6 +41,7 @@ def fit(
     profile: dict[str, float] | None = None,
     timed: bool = False,
     tensorboard: bool = False,
+    control_variates: int | None = None,
 ) -> list[Record]:
     """Run a sampler over a loader.
 
@@ -77,6 +79,10 @@ def fit(
     tensorboard
         Also write the history for TensorBoard, to ``tensorboard/`` in the run folder. This needs the extra
         ``tensorboard``.
+    control_variates
+        Epochs between moves of the anchor of `control_variates`, which take most of the noise out of the minibatches'
+        gradients; None for none. A step then costs two gradients, and each move one pass over the data. They set in
+        half way through the bank's burn-in.
 
     Returns
     -------
@@ -95,6 +101,7 @@ def fit(
         bank=bank,
         run=run,
         save_every=save_every,
+        control_variates=control_variates,
     )
     loop.clock = Clock() if timed else None
     keep_memory()

@@ -104,9 +104,7 @@ def test_curvature_size_is_the_length_of_a_row():
     before = sampler.flat.vector.clone()
     found = torch.stack(
         [
-            curvature_size(
-                sampler.flat, lambda: sampler._gradient(None, 1.0, 1), CounterNoise(seed, 4, dtype=before.dtype), 1
-            )
+            curvature_size(sampler.flat, lambda: sampler.gradient(None), CounterNoise(seed, 4, dtype=before.dtype), 1)
             for seed in range(2000)
         ]
     )
@@ -123,7 +121,7 @@ def test_curvature_is_measured_with_the_same_dropout():
     sampler = psgld(model, GaussianLikelihood(), num_data=30, step_size=1e-4)
     state = torch.get_rng_state()
     size = curvature_size(
-        sampler.flat, lambda: sampler._gradient((x, y), 1.0, 1), CounterNoise(0, sampler.flat.size, dtype=x.dtype), 1
+        sampler.flat, lambda: sampler.gradient((x, y)), CounterNoise(0, sampler.flat.size, dtype=x.dtype), 1
     )
     assert torch.equal(torch.get_rng_state(), state)
     assert size.max() < 1e3, size.max()
