@@ -221,8 +221,8 @@ def _rows(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Array, NDArray[n
         )
     if y.min() < 0 or y.max() >= p.shape[1]:
         raise ValueError(
-            f"labels run from {y.min()} to {y.max()}, but there are {p.shape[1]} classes (0 to {p.shape[1] - 1}): leave "
-            "out examples without a label"
+            f"labels run from {y.min()} to {y.max()}, but there are {p.shape[1]} classes (0 to {p.shape[1] - 1}): "
+            "leave out examples without a label"
         )
     return np.moveaxis(p, 1, -1).reshape(-1, p.shape[1]), y.reshape(-1).astype(np.int64)
 

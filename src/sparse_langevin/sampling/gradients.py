@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.sampling.checks import require_frozen_statistics
+from sparse_langevin.sampling.batch_norm import BatchNorms
 from sparse_langevin.sampling.closed_form import LinearGradient
 from sparse_langevin.sampling.curvature import DiagonalHessian
 from sparse_langevin.sampling.flat import FlatParameters
@@ -41,8 +41,8 @@ class Gradient:
         self._model, self._likelihood, self._flat, self._num_data = model, likelihood, flat, num_data
         self._curvature = curvature
         self._linear = LinearGradient.of(model, likelihood, flat) if curvature is None else None
-        self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
-        require_frozen_statistics(self._norms)
+        self.norms = BatchNorms(model)
+        """The layers whose running statistics a step may change."""
         self.seconds = 0.0
         """Total time spent on evaluating and differentiating batches."""
 
@@ -50,7 +50,7 @@ class Gradient:
         """Write the gradient of minus the log-likelihood at noise level ``sigma`` to ``flat.grad``."""
         begin = time.perf_counter()
         self._flat.check_seating()
-        require_frozen_statistics(self._norms)
+        self.norms.check()
         result = self._closed_form(data, sigma) or self._by_autograd(data, sigma, step)
         float(result.evaluation.loss)  # waits for the device, so that the time is right
         self.seconds += time.perf_counter() - begin

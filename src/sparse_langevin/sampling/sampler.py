@@ -55,7 +55,7 @@ class Sampler:
         Inverse temperature, a number or a schedule; 1 samples the posterior, ``math.inf`` optimises.
     sparse
         The sparse layers: a predicate on (name, parameter) or a list of names or modules. Default: the weights of
-        linear and convolution layers.
+        linear, convolution, bilinear and attention layers.
     pruning
         A `Pruning` plan, or None.
     momentum
@@ -139,6 +139,8 @@ class Sampler:
             probes = self._stream(noise.PROBES)
             curvature = DiagonalHessian(preconditioner.correction, model, self.likelihood, probes)
         self._gradient = Gradient(model, self.likelihood, self.flat, self.num_data, curvature)
+        self.batch_norms = self._gradient.norms.live
+        """Names of the BatchNorm layers in training mode; predictions need training inputs for them."""
         self._health, self._largest_step = HealthMonitor(), 0.0
 
     def step(self, *batch: Any) -> Info:
@@ -153,9 +155,10 @@ class Sampler:
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
         scalars = self._scalars(k)
-        evaluation, scale, second = self._gradient(data, self.sigma, k)
-        loss = float(evaluation.loss)
-        require_finite(self.flat, second, loss, data, k, squares=self.preconditioner.squares)
+        with self._gradient.norms.restored_on_error():
+            evaluation, scale, second = self._gradient(data, self.sigma, k)
+            loss = float(evaluation.loss)
+            require_finite(self.flat, second, loss, data, k, squares=self.preconditioner.squares)
         sums = self._move(scalars, second, k)
         total = kernels.Sums(*map(sum, zip(*sums.values(), strict=True)))
         self._update_latents(evaluation, scale, scalars.omega, sums, total, k)
@@ -220,6 +223,7 @@ class Sampler:
             "priors": repr({name: describe(prior) for name, prior in self._priors.items()}),
             "parameters": repr([(e.name, tuple(e.shape)) for e in self.flat.entries]),
             "dtype": str(self.flat.vector.dtype),
+            **self._gradient.norms.settings(),
         } | ({"momentum": str(self.momentum)} if self.momentum else {})
 
     def state_dict(self) -> dict[str, Any]:
