@@ -20,7 +20,7 @@ FAULTS = [
         "damaged manifests accepted", "storage/artefact.py", '"sha256") != sha256(canonical(found))', '"sha256") == ""'
     ),
     Fault("other settings accepted", "storage/artefact.py", "canonical(old) != canonical(new)", "False"),
-    Fault("damaged lines accepted", "storage/lines.py", '"crc") != _checksum(record)', '"crc") is None'),
+    Fault("damaged lines accepted", "storage/lines.py", '"crc") != _checksum(rest)', '"crc") is None'),
     Fault("checkpoint written in place", "storage/checkpoint.py", 'f"{TEMPORARY}{final.name}"', "f'{final.name}'"),
     Fault("history not cut back", "storage/runs.py", "os.truncate(self._history, length)", "pass"),
     Fault("files overwritten silently", "storage/files.py", "(path.exists() and not overwrite)", "False"),
@@ -303,6 +303,16 @@ FAULTS = [
         'if getattr(self.likelihood, "additive_noise", False) else 0.0',
         "if True else 0.0",
     ),
+    Fault("attention weights left dense", "sampling/flat.py", "for name in PROJECTIONS]", "for name in ()]"),
+    Fault("BatchNorm of the last batch alone", "sampling/batch_norm.py", "= True, None", "= True, 1.0"),
+    Fault(
+        "BatchNorm with statistics of other weights",
+        "sampling/batch_norm.py",
+        "{**parameters, **buffers}",
+        "dict(buffers)",
+    ),
+    Fault("BatchNorm spoiled by a bad batch", "sampling/batch_norm.py", "buffer.copy_(value)", "pass"),
+    Fault("BatchNorm thawed within a chain", "sampling/batch_norm.py", "if layer.training != training:", "if False:"),
     Fault("a cycle that goes on beyond its end", "sampling/schedules.py", "step > self.period * self.cycles", "False"),
     # posterior
     Fault("one bank written by two", "posterior/store.py", "Hold.of(self.folder)", "None"),
@@ -337,6 +347,51 @@ FAULTS = [
         "total -= 0 * weights[i] *",
     ),
     Fault("intervals of one side", "posterior/calibration.py", "[(1 - level) / 2, (1 + level) / 2]", "[1e-9, level]"),
+    Fault(
+        "bins of equal weight in the ECE",
+        "posterior/classification.py",
+        "np.nansum(self.share * gap)",
+        "np.nanmean(gap)",
+    ),
+    Fault("Brier score per class", "posterior/classification.py", "(error**2).sum(1).mean()", "(error**2).mean()"),
+    Fault("Brier score without the label", "posterior/classification.py", "y] -= 1.0", "y] -= 0.0"),
+    Fault("NLL of the largest probability", "posterior/classification.py", "p[np.arange(len(y)), y], S", "p.max(1), S"),
+    Fault(
+        "entropy over the examples", "posterior/classification.py", "(probabilities)).sum(1)", "(probabilities)).sum(0)"
+    ),
+    Fault(
+        "entropy in bits",
+        "posterior/classification.py",
+        "(probabilities)).sum(1)",
+        "(probabilities)).sum(1) / np.log(2)",
+    ),
+    Fault(
+        "mutual information without the samples' entropies",
+        "posterior/classification.py",
+        "np.tensordot(share, p, 1)) - expected",
+        "np.tensordot(share, p, 1)) - 0 * expected",
+    ),
+    Fault("AUROC with ties in their order", "posterior/classification.py", 'method="average"', 'method="ordinal"'),
+    Fault(
+        "classes: all of the entropy due to the parameters",
+        "posterior/probabilities.py",
+        "(whole - expected / total)",
+        "(whole - 0 * expected / total)",
+    ),
+    Fault(
+        "classes: entropies of equal weight",
+        "posterior/probabilities.py",
+        "expected + sample.weight * torch",
+        "expected + torch",
+    ),
+    Fault(
+        "weights of samples ignored in predictions",
+        "posterior/predictive.py",
+        "mean += change * (sample.weight / total)",
+        "mean += change / count",
+    ),
+    Fault("BatchNorm of the path in predictions", "posterior/predictive.py", "if not sample.batch_norms:", "if True:"),
+    Fault("BatchNorm forgotten by the bank", "posterior/reading.py", 'facts.get("batch_norms", ())', "()"),
     Fault(
         "chains not split",
         "posterior/diagnostics.py",

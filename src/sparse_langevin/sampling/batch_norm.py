@@ -12,7 +12,9 @@ path of the chain and not on a single sample.
 
 Predictions must not depend on which inputs are predicted together. So for each posterior sample the statistics are
 estimated anew from training inputs (as in stochastic weight averaging: Izmailov et al., 2018), and kept fixed while the
-sample predicts. A layer that is in eval mode while it is sampled is frozen: its statistics are constants of the model.
+sample predicts. They are torch's running statistics, whose variances are the unbiased ones, n/(n - 1) times those that
+the layer divides by in training mode. A layer that is in eval mode while it is sampled is frozen: its statistics are
+constants of the model.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
