@@ -81,7 +81,7 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
     )
     x, y = data["test"]
     last, dense = accuracy(model(x), y), accuracy(train_dense(data, seed)(x), y)
-    average = accuracy(bank.predict(model, x, transform=lambda z: z.softmax(1)).mean, y)
+    average = accuracy(bank.classify(model, x).probabilities, y)
     zeros = {n: (int((p == 0).sum()), p.numel()) for n, p in model.named_parameters() if n.endswith("weight")}
 
     print(f"accuracy on {len(x)} test digits, which were not used for any choice")

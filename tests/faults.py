@@ -41,26 +41,24 @@ FAULTS = [
     Fault(
         "noise without temperature", "sampling/kernels/reference.py", "step.step_size / step.tau)", "step.step_size)"
     ),
-    Fault(
-        "noise with G instead of sqrt G", "sampling/kernels/reference.py", ".div_(inverse.sqrt_())", ".div_(inverse)"
-    ),
+    Fault("noise with G instead of sqrt G", "sampling/kernels/reference.py", "inverse.sqrt_()", "inverse"),
     Fault(
         "noise without G",
         "sampling/kernels/reference.py",
-        "noise * scale if inverse is None else",
-        "noise * scale if True else",
+        "z * scale if root is None else",
+        "z * scale if True else",
     ),
     Fault(
         "drift without G",
         "sampling/kernels/reference.py",
-        "_add_quotient(moved, u, inverse,",
-        "_add_quotient(moved, u, inverse**0,",
+        "_add_quotient(beta, u, inverse,",
+        "_add_quotient(beta, u, inverse**0,",
     ),
     Fault(
         "ascent of the potential",
         "sampling/kernels/reference.py",
-        "_add_scaled(moved, u, -step_size)",
-        "_add_scaled(moved, u, step_size)",
+        "_add_scaled(beta, u, -step.step_size)",
+        "_add_scaled(beta, u, step.step_size)",
     ),
     Fault(
         "swapped weights of V",
@@ -68,9 +66,7 @@ FAULTS = [
         "memory, fresh, eta = numbers\n        v = vectors[0]",
         "fresh, memory, eta = numbers\n        v = vectors[0]",
     ),
-    Fault(
-        "V starts from zero", "sampling/metrics/rmsprop.py", "memory = 0.0 if step == 1 else alpha", "memory = alpha"
-    ),
+    Fault("V starts from zero", "sampling/metrics/rmsprop.py", "if step == 1:", "if step == 0:"),
     Fault(
         "V of the likelihood alone",
         "sampling/kernels/reference.py",
@@ -219,7 +215,12 @@ FAULTS = [
         "torch.maximum(vectors[0], expected, out=vectors[0])",
         "torch.maximum(vectors[0], expected)",
     ),
-    Fault("the metric expects gradients of temperature 1", "sampling/curvature.py", "expected / tau", "expected"),
+    Fault(
+        "the metric expects gradients of temperature 1",
+        "sampling/curvature.py",
+        "prior_curvature(state)) / tau",
+        "prior_curvature(state))",
+    ),
     Fault(
         "curvature without the step of its differences",
         "sampling/curvature.py",
@@ -232,6 +233,22 @@ FAULTS = [
         "                flat.vector.copy_(origin)\n    finally",
         "    finally",
     ),
+    Fault(
+        "control variates that add noise",
+        "sampling/control_variates.py",
+        '"] - self._flat.grad',
+        '"] + self._flat.grad',
+    ),
+    Fault("an anchor that weighs batches alike", "sampling/control_variates.py", "alpha=float(count)", "alpha=1.0"),
+    Fault(
+        "the weights stay at the anchor",
+        "sampling/control_variates.py",
+        "            vector.copy_(here)\n",
+        "            pass\n",
+    ),
+    Fault("advice without the noise of batches", "sampling/step_size.py", '1.0 / limits["noise"]', "0.0"),
+    Fault("advice that ignores tau", "sampling/step_size.py", "(tau * noise) if noise", "noise if noise"),
+    Fault("advice without the metric", "sampling/step_size.py", "chosen, metric.sqrt())", "chosen, metric**0)"),
     Fault("a warm chain passes", "sampling/health.py", "HOT = 1.21", "HOT = 12.1"),
     Fault("the temperature ignores tau", "sampling/health.py", "+= tau * float(", "+= float("),
     Fault(
@@ -277,7 +294,7 @@ FAULTS = [
         "self.delta_target(included, size, delta)",
     ),
     Fault("sigma jumps", "sampling/sampler.py", "(1.0 - omega) * self.sigma + omega * target", "target"),
-    Fault("chains share their noise", "sampling/sampler.py", "stream = 2 * self.chain + kind", "stream = kind"),
+    Fault("chains share their noise", "sampling/noise.py", "stream=2 * chain + kind", "stream=kind"),
     Fault(
         "steps not counted after a failure",
         "sampling/sampler.py",
@@ -365,6 +382,16 @@ FAULTS = [
         'if getattr(self.likelihood, "additive_noise", False) else 0.0',
         "if True else 0.0",
     ),
+    Fault("attention weights left dense", "sampling/flat.py", "for name in PROJECTIONS]", "for name in ()]"),
+    Fault("BatchNorm of the last batch alone", "sampling/batch_norm.py", "= True, None", "= True, 1.0"),
+    Fault(
+        "BatchNorm with statistics of other weights",
+        "sampling/batch_norm.py",
+        "{**parameters, **buffers}",
+        "dict(buffers)",
+    ),
+    Fault("BatchNorm spoiled by a bad batch", "sampling/batch_norm.py", "buffer.copy_(value)", "pass"),
+    Fault("BatchNorm thawed within a chain", "sampling/batch_norm.py", "if layer.training != training:", "if False:"),
     Fault("a cycle that goes on beyond its end", "sampling/schedules.py", "step > self.period * self.cycles", "False"),
     # posterior
     Fault("one bank written by two", "posterior/store.py", "Hold.of(self.folder)", "None"),
@@ -399,6 +426,51 @@ FAULTS = [
         "total -= 0 * weights[i] *",
     ),
     Fault("intervals of one side", "posterior/calibration.py", "[(1 - level) / 2, (1 + level) / 2]", "[1e-9, level]"),
+    Fault(
+        "bins of equal weight in the ECE",
+        "posterior/classification.py",
+        "np.nansum(self.share * gap)",
+        "np.nanmean(gap)",
+    ),
+    Fault("Brier score per class", "posterior/classification.py", "(error**2).sum(1).mean()", "(error**2).mean()"),
+    Fault("Brier score without the label", "posterior/classification.py", "y] -= 1.0", "y] -= 0.0"),
+    Fault("NLL of the largest probability", "posterior/classification.py", "p[np.arange(len(y)), y], S", "p.max(1), S"),
+    Fault(
+        "entropy over the examples", "posterior/classification.py", "(probabilities)).sum(1)", "(probabilities)).sum(0)"
+    ),
+    Fault(
+        "entropy in bits",
+        "posterior/classification.py",
+        "(probabilities)).sum(1)",
+        "(probabilities)).sum(1) / np.log(2)",
+    ),
+    Fault(
+        "mutual information without the samples' entropies",
+        "posterior/classification.py",
+        "np.tensordot(share, p, 1)) - expected",
+        "np.tensordot(share, p, 1)) - 0 * expected",
+    ),
+    Fault("AUROC with ties in their order", "posterior/classification.py", 'method="average"', 'method="ordinal"'),
+    Fault(
+        "classes: all of the entropy due to the parameters",
+        "posterior/probabilities.py",
+        "(whole - expected / total)",
+        "(whole - 0 * expected / total)",
+    ),
+    Fault(
+        "classes: entropies of equal weight",
+        "posterior/probabilities.py",
+        "expected + sample.weight * torch",
+        "expected + torch",
+    ),
+    Fault(
+        "weights of samples ignored in predictions",
+        "posterior/predictive.py",
+        "mean += change * (sample.weight / total)",
+        "mean += change / count",
+    ),
+    Fault("BatchNorm of the path in predictions", "posterior/predictive.py", "if not sample.batch_norms:", "if True:"),
+    Fault("BatchNorm forgotten by the bank", "posterior/reading.py", 'facts.get("batch_norms", ())', "()"),
     Fault(
         "chains not split",
         "posterior/diagnostics.py",

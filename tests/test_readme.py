@@ -1,9 +1,11 @@
-"""The README is true: its code, and that of the pages about Darcy flow and selection, runs; its errors have records."""
+"""The README is true: its code runs, and that of pages about flow, selection and classes; its errors have records."""
 
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from sparse_langevin.studies.darcy_algorithms import VARIANTS, Algorithm, algorithms, errors, mean
 from sparse_langevin.studies.darcy_cells import FIELDS, PAPER
@@ -74,6 +76,19 @@ def test_selection_page():
     (block,) = code_blocks(ROOT / "docs" / "selection.md")
     exec(block, names)
     assert list(names["model"].get_support(indices=True)) == [3, 7]
+
+
+def test_classification_of_the_guide(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    names, page = {}, (ROOT / "docs" / "guide.md").read_text()
+    section = page[page.index("## Classification") : page.index("## Have the chains converged?")]
+    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    exec(block, names)
+    assert names["scores"].count == 797 and names["scores"].accuracy > 0.9 and names["scores"].ece < 0.06
+    scores = [names[name].mutual_information for name in ("made", "noise")]
+    assert names["classification"].auroc(*scores) > 0.95
+    assert (tmp_path / "reliability.png").stat().st_size > 10_000
 
 
 def test_defaults_of_training():

@@ -100,12 +100,27 @@ def test_choices_of_sparse_layers():
     assert choose_sparse(nn.Sequential(model, nn.Linear(3, 1)), [model]) == {"0.0.weight", "0.2.weight"}
 
 
+def test_attention_and_bilinear_layers_are_sparse():
+    same, other = nn.MultiheadAttention(4, 2, add_bias_kv=True), nn.MultiheadAttention(4, 2, kdim=3, vdim=5)
+    assert choose_sparse(same, None) == {"in_proj_weight", "out_proj.weight"}
+    projections = {f"{name}_proj_weight" for name in "qkv"}
+    assert choose_sparse(other, None) == projections | {"out_proj.weight"}
+    assert choose_sparse(nn.Bilinear(2, 3, 4), None) == {"weight"}
+    assert choose_sparse(nn.Sequential(nn.Embedding(5, 2), nn.GRU(2, 2)), None) == set()
+    encoder = nn.TransformerEncoderLayer(4, 2, 8)
+    assert choose_sparse(encoder, ["self_attn"]) == {"self_attn.in_proj_weight", "self_attn.out_proj.weight"}
+    weights = {"self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight"}
+    assert choose_sparse(encoder, None) == weights
+    encoder.self_attn.in_proj_weight.requires_grad_(False)
+    assert choose_sparse(encoder, None) == weights - {"self_attn.in_proj_weight"}
+
+
 def test_unknown_names_suggest_known_ones():
     with pytest.raises(ValueError, match=r"unknown layer name '2.weigth'. Did you mean '2.weight'\?"):
         choose_sparse(small(), ["2.weigth"])
     with pytest.raises(ValueError, match="not part of the model"):
         choose_sparse(small(), [nn.Linear(1, 1)])
-    with pytest.raises(ValueError, match="no linear or convolution weights"):
+    with pytest.raises(ValueError, match="no linear, convolution, bilinear or attention weights"):
         choose_sparse(small(), ["3"])
     with pytest.raises(TypeError, match="put it in a list"):
         choose_sparse(small(), "2.weight")

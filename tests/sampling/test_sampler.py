@@ -357,19 +357,6 @@ def test_schedules_that_leave_their_range_stop_the_chain_unchanged():
         make(tau=Constant(0.0))
 
 
-def test_running_statistics_are_refused_or_frozen():
-    with pytest.raises(ValueError, match="BatchNorm"):
-        make(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)))
-    make(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 1))).step(X, Y)
-    frozen = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4).eval(), nn.Linear(4, 1))
-    sampler = make(frozen)
-    sampler.step(X, Y)
-    assert (frozen[1].running_mean == 0).all()
-    frozen.train()
-    with pytest.raises(ValueError, match="leave them in eval mode"):
-        sampler.step(X, Y)
-
-
 def warned(action):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

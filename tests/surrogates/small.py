@@ -108,6 +108,12 @@ class Normed(Small):
         self.layers[2] = nn.Sequential(nn.Tanh(), nn.BatchNorm1d(20, track_running_stats=False))
 
 
+class BatchNormed(Small):
+    def __init__(self, grid):
+        super().__init__(grid)
+        self.layers[2] = nn.Sequential(nn.Tanh(), nn.BatchNorm1d(20))
+
+
 def not_a_network(grid):
     return grid
 

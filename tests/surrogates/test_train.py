@@ -175,6 +175,13 @@ def test_unusual_networks(network, data, tmp_path):
     torch.testing.assert_close(again, predict(run, kappa, last=True).mean, rtol=1e-5, atol=1e-5)
 
 
+def test_batch_norm_is_refused_before_anything_is_trained(data, tmp_path):
+    settings = short(network="tests.surrogates.small:BatchNormed")
+    with pytest.raises(ValueError, match=r"BatchNormed has a BatchNorm layer in training mode.*GroupNorm or LayerNorm"):
+        train(settings, data, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_network_that_has_changed_since(data, tmp_path, monkeypatch):
     run = train(short(), data, tmp_path / "run", progress=False)
     monkeypatch.setattr("tests.surrogates.small.Small", Unlayered)

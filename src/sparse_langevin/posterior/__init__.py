@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from sparse_langevin.posterior.encoding import Sample
     from sparse_langevin.posterior.mixture import Mixture
     from sparse_langevin.posterior.predictive import Prediction, Predictive
+    from sparse_langevin.posterior.probabilities import Classification
     from sparse_langevin.storage.errors import DamagedError
 
-__all__ = ["DamagedError", "Mixture", "PosteriorBank", "Prediction", "Predictive", "Sample"]
+__all__ = ["Classification", "DamagedError", "Mixture", "PosteriorBank", "Prediction", "Predictive", "Sample"]
 
 __getattr__, __dir__ = lazily(
     __name__,
@@ -20,6 +21,7 @@ __getattr__, __dir__ = lazily(
         "encoding": ("Sample",),
         "mixture": ("Mixture",),
         "predictive": ("Prediction", "Predictive"),
+        "probabilities": ("Classification",),
         "store": ("DamagedError",),
     },
 )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from sparse_langevin.posterior.encoding import PRECISIONS, Base, Mask, Precision, Sample, Values, pack, to_half, unpack
 from sparse_langevin.posterior.predictive import Prediction, Predictive
+from sparse_langevin.posterior.probabilities import Classification, classify
 from sparse_langevin.posterior.reading import Reader, damaged
 from sparse_langevin.posterior.store import FolderStore, MemoryStore, Place, Store, digests, mask_name, places
 from sparse_langevin.posterior.thinning import Spacing, kept, read_spacing, remove_unused, write_spacing
@@ -121,6 +122,7 @@ class PosteriorBank:
         about: dict[str, object] = {"chain": place.chain, "step": place.step}
         about |= {"weight": info.step_size, "sigma": sampler.sigma, "delta": sampler.delta}
         about["noise"] = sampler.noise_std
+        about |= {"batch_norms": sampler.batch_norms} if sampler.batch_norms else {}
         while True:
             files = self._encode(place, mask, vector[mask.positions], about)
             if self.budget is None or self.nbytes + sum(map(len, files.values())) <= self.budget:
@@ -179,13 +181,62 @@ class PosteriorBank:
         return Predictive(self, model, inputs, **options)
 
     def predict(
-        self, model: nn.Module, inputs: object, *, transform: Callable[[Tensor], Tensor] | None = None
+        self,
+        model: nn.Module,
+        inputs: object,
+        *,
+        transform: Callable[[Tensor], Tensor] | None = None,
+        batch_size: int | None = None,
+        statistics: Any = None,
     ) -> Prediction:
         """Average the model's output over the samples, in eval mode; memory does not grow with their number.
 
-        ``transform`` is applied to each output before averaging, such as a softmax for classification.
+        Parameters
+        ----------
+        model
+            The model that was sampled.
+        inputs
+            A tensor, a tuple of positional inputs, or a mapping of named inputs.
+        transform
+            A function applied to each output before averaging. For class probabilities see `classify`.
+        batch_size
+            Number of examples in one call of the model; None for all at once.
+        statistics
+            Training inputs, for models that were sampled with BatchNorm in training mode. See `Predictive`.
         """
-        return self.predictive(model, inputs, transform=transform).moments()
+        options = {"transform": transform, "batch_size": batch_size, "statistics": statistics}
+        return self.predictive(model, inputs, **options).moments()
+
+    def classify(
+        self, model: nn.Module, inputs: object, *, batch_size: int | None = None, statistics: Any = None
+    ) -> Classification:
+        """Return class probabilities and their uncertainty, for a model whose outputs are logits (n, classes, ...).
+
+        The probabilities are averages of softmax over the samples, weighted by step size. Memory does not grow with
+        the number of samples.
+
+        Parameters
+        ----------
+        model
+            The model that was sampled.
+        inputs
+            A tensor, a tuple of positional inputs, or a mapping of named inputs.
+        batch_size
+            Number of examples in one call of the model; None for all at once.
+        statistics
+            Training inputs, for models that were sampled with BatchNorm in training mode. See `Predictive`.
+
+        Examples
+        --------
+        >>> bank, model = PosteriorBank(thin=1), nn.Linear(3, 4)
+        >>> sampler = sgld(model, CategoricalLikelihood(), num_data=10, step_size=1e-4)
+        >>> for _ in range(5):
+        ...     bank.collect(sampler, sampler.step(torch.ones(10, 3), torch.zeros(10, dtype=torch.long)))
+        >>> made = bank.classify(model, torch.ones(2, 3))
+        >>> made.probabilities.shape, made.entropy.shape, made.samples
+        (torch.Size([2, 4]), torch.Size([2]), 5)
+        """
+        return classify(self, model, inputs, batch_size=batch_size, statistics=statistics)
 
     def _keeps(self, step: int) -> bool:
         """Whether samples of this step are kept, given the budget."""

@@ -54,6 +54,8 @@ class Sample:
     """Inclusion probability of each spike-and-slab layer."""
     noise: float = math.nan
     """Standard deviation of a new observation around the output: sigma by default, 0 if there is no noise."""
+    batch_norms: tuple[str, ...] = ()
+    """BatchNorm layers that normalised by the batch; predictions estimate their statistics from training inputs."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.noise):

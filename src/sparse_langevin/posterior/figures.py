@@ -1,4 +1,4 @@
-"""Figures of chains and of calibration: traces, ranks, autocorrelations, reliability."""
+"""Figures of chains and of calibration: traces, ranks, autocorrelations, reliability of intervals and of classes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from sparse_langevin.posterior.calibration import Calibration
+from sparse_langevin.posterior.classification import Reliability
 from sparse_langevin.posterior.diagnostics import Array, Traces, autocorrelation
 from sparse_langevin.reports.page import plain
 from sparse_langevin.runtime.extras import require
@@ -68,6 +69,22 @@ def calibration_figure(results: dict[str, Calibration]) -> "Figure":
     return figure
 
 
+def reliability_figure(tables: dict[str, Reliability]) -> "Figure":
+    """Plot accuracy against confidence, and the share of examples in each bin, with one line for each named table."""
+    figure, (curve, histogram) = _figure(min(1, len(tables)), 2, height=3.6)
+    for i, (name, table) in enumerate(tables.items()):
+        known = np.array(table.count) > 0
+        confidence, accuracy = np.array(table.confidence)[known], np.array(table.accuracy)[known]
+        label = f"{plain(name)} (ECE {table.ece:.3f})"
+        curve.plot(confidence, accuracy, color=_colour(i), marker=".", label=label)
+        histogram.stairs(table.share, table.edges, color=_colour(i), linewidth=1.4, label=label)
+    curve.plot([0, 1], [0, 1], color="black", linestyle=":", label="calibrated")
+    curve.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02))
+    histogram.set(xlabel="confidence", ylabel="share of examples in the bin", xlim=(0, 1), ylim=(0, None))
+    curve.legend(frameon=False)
+    return figure
+
+
 def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
     """Return a figure with one row for each quantity, the axes of the rows, and the draws."""
     draws = {plain(name): np.asarray(values, dtype=float) for name, values in traces.items()}
@@ -80,7 +97,7 @@ def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
 
 def _figure(rows: int, columns: int, *, height: float) -> tuple["Figure", Any]:
     if not rows:
-        raise ValueError("there is nothing to draw: give at least one trace")
+        raise ValueError("there is nothing to draw: give at least one trace or table")
     # Not pyplot, whose global state belongs to the user.
     figure = require("a figure", "plot", "matplotlib.figure").Figure(figsize=(9.0, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()

@@ -16,6 +16,7 @@ from torch.func import functional_call
 
 from sparse_langevin.posterior.encoding import Sample
 from sparse_langevin.posterior.mixture import Mixture
+from sparse_langevin.sampling.batch_norm import as_batches, estimate
 from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.sampling.likelihoods import call_model
 
@@ -47,7 +48,11 @@ class Prediction:
 
     @property
     def total_std(self) -> Tensor:
-        """Standard deviation of a new observation."""
+        """Standard deviation of a new observation; without observation noise it is `std`.
+
+        Noise belongs to regression. Predictions of a classifier, or of a model with a log-likelihood of your own, have
+        ``noise_std = 0``: the model's output then varies with the parameters only, and so does this number.
+        """
         if self.std is None or self.noise_std is None:
             raise ValueError("a single network has no spread: keep posterior samples (train --samples 20)")
         return (self.std.square() + self.noise_std**2).sqrt()
@@ -74,6 +79,12 @@ class Predictive:
         Number of examples in one call of the model; None for all examples of a chunk.
     memory
         Bytes that the outputs of all samples may take when they are needed at the same time.
+    statistics
+        Training inputs, needed if the model was sampled with BatchNorm layers in training mode: one tensor, or an
+        iterable of batches such as the loader of the training data, whose batches may have targets beside the inputs.
+        Each time a sample is read, the running statistics of these layers are estimated anew for it, as averages over
+        the batches. Batches of the size that the chain was sampled with are best. The model's own statistics do not
+        change.
     """
 
     def __init__(
@@ -86,8 +97,12 @@ class Predictive:
         noise_scale: float | Tensor = 1.0,
         batch_size: int | None = None,
         memory: int = MEMORY,
+        statistics: Any = None,
     ) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, or None for all examples at once, got {batch_size!r}")
         self.samples, self.model, self.inputs = samples, model, inputs
+        self.statistics = None if statistics is None else as_batches(statistics)
         self.transform, self.noise_scale = transform, noise_scale
         self.batch_size, self.memory = batch_size, memory
 
@@ -172,11 +187,10 @@ class Predictive:
             yield sample
 
     def _output(self, sample: Sample, inputs: Any) -> Tensor:
-        device = next(self.model.parameters()).device
-        parameters = {name: value.to(device) for name, value in sample.parameters.items()}
+        tensors = self._tensors(sample)
 
         def call(*args: Any, **named: Any) -> Tensor:
-            output: Tensor = functional_call(self.model, parameters, args, named)
+            output: Tensor = functional_call(self.model, tensors, args, named)
             return output
 
         size = self.batch_size
@@ -187,6 +201,20 @@ class Predictive:
             parts = [call_model(call, _part(inputs, slice(i, min(i + size, rows)))) for i in range(0, rows, size)]
             output = torch.cat(parts)
         return (output if self.transform is None else self.transform(output)).cpu()
+
+    def _tensors(self, sample: Sample) -> dict[str, Tensor]:
+        """Return the parameters of a sample on the model's device, and the statistics that belong to them."""
+        device = next(self.model.parameters()).device
+        parameters = {name: value.to(device) for name, value in sample.parameters.items()}
+        if not sample.batch_norms:
+            return parameters
+        if self.statistics is None:
+            raise ValueError(
+                f"the model was sampled with BatchNorm in training mode (layer {sample.batch_norms[0]!r}), so its "
+                "running statistics do not belong to any one sample: pass training inputs, such as statistics=loader, "
+                "to estimate them for each sample"
+            )
+        return parameters | estimate(self.model, parameters, sample.batch_norms, self.statistics)
 
     def _mixture(self, rows: slice | None, noise: bool) -> Mixture:
         """Return the distribution of some of the examples, or of all if ``rows`` is None."""

@@ -30,7 +30,8 @@ class Reader:
                 origin = self._origin_at(mask, Place(place.chain, facts["base"]), facts["base_crc"])
                 values = from_half(values, facts["exponent"], origin)
             latent = {key: facts[key] for key in ("delta", "noise") if key in facts}
-            return Sample(**about, parameters=mask.parameters(values), **latent)
+            norms = tuple(facts.get("batch_norms", ()))
+            return Sample(**about, parameters=mask.parameters(values), **latent, batch_norms=norms)
 
     def mask(self, digest: str) -> Mask:
         """Read the mask with this digest."""

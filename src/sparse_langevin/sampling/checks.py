@@ -21,17 +21,6 @@ def as_count(value: Any, name: str, *, low: int = 0, high: float = math.inf) -> 
     return operator.index(value)
 
 
-def require_frozen_statistics(norms: Iterable[nn.Module]) -> None:
-    """Raise an error if a normalisation layer would update its running statistics."""
-    if any(layer.training for layer in norms):
-        raise ValueError(
-            "the model has normalisation layers with running statistics (BatchNorm). These depend on the path of the "
-            "chain and not on a single sample, so posterior predictions would be wrong. Use GroupNorm or LayerNorm, "
-            "BatchNorm with track_running_stats=False, or freeze the statistics: call .eval() on those layers and "
-            "leave them in eval mode."
-        )
-
-
 def require_finite(
     flat: FlatParameters, curvature: Tensor | None, loss: float, data: Any, step: int, *, squares: bool
 ) -> None:

@@ -16,6 +16,11 @@ from torch import Tensor, nn
 SparseChoice = Callable[[str, nn.Parameter], bool] | Iterable[str | nn.Module] | None
 
 DENSE = "(dense)"  # not the name of any parameter
+KINDS = (
+    *(nn.Linear, nn.Bilinear, nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+)
+PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")  # of nn.MultiheadAttention
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,13 @@ class FlatParameters:
 def choose_sparse(model: nn.Module, sparse: SparseChoice) -> set[str]:
     """Return the names of the parameters of ``model`` that are sparse layers.
 
-    ``sparse`` is None for the weights of all linear and convolution layers, without biases; or a predicate on (name,
-    parameter); or a list of parameter names, module names and modules, in which a module stands for the weights of
-    the linear and convolution layers inside it.
+    ``sparse`` is None for the weights of all linear, convolution, bilinear and attention layers, without biases; or a
+    predicate on (name, parameter); or a list of parameter names, module names and modules, in which a module stands for
+    the weights of such layers inside it. Of ``nn.MultiheadAttention`` these are the projections of queries, keys and
+    values, which are one parameter ``in_proj_weight`` if they have the same width, and of the output.
+
+    Embeddings stay dense, since their rows are looked up and not multiplied: zeros in them would save no arithmetic.
+    Recurrent layers stay dense, too. To make them sparse, name their parameters.
     """
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if sparse is None:
@@ -173,7 +182,8 @@ def named_parameters_of(model: nn.Module, item: str | nn.Module) -> set[str]:
         raise ValueError(unknown_name(item, every_name))
     if not names:
         raise ValueError(
-            f"sparse names {item!r}, which holds no linear or convolution weights; name its parameters instead"
+            f"sparse names {item!r}, which holds no linear, convolution, bilinear or attention weights; name its "
+            "parameters instead"
         )
     return names
 
@@ -187,10 +197,11 @@ def unknown_name(name: object, known: Iterable[str]) -> str:
 
 
 def _layer_weights(model: nn.Module, root: nn.Module) -> set[str]:
-    """Return the names in ``model`` of the linear and convolution weights below ``root``."""
-    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+    """Return the names in ``model`` of the weights below ``root`` that are sparse unless somebody says otherwise."""
+    chosen: list[tuple[nn.Module, str]] = [(module, "weight") for module in root.modules() if isinstance(module, KINDS)]
+    chosen += [(m, name) for m in root.modules() if isinstance(m, nn.MultiheadAttention) for name in PROJECTIONS]
     # Not module.weight: a parametrised layer would compute a new tensor, and may advance a power iteration.
-    weights = {id(module._parameters.get("weight")) for module in root.modules() if isinstance(module, kinds)}
+    weights = {id(module._parameters.get(name)) for module, name in chosen}
     return {name for name, p in model.named_parameters() if id(p) in weights}
 
 

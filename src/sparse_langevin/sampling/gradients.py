@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.sampling.checks import require_frozen_statistics
+from sparse_langevin.sampling.batch_norm import BatchNorms
 from sparse_langevin.sampling.closed_form import LinearGradient
 from sparse_langevin.sampling.control_variates import Anchor
 from sparse_langevin.sampling.curvature import DiagonalHessian
@@ -42,8 +42,8 @@ class Gradient:
         self._model, self._likelihood, self._flat, self._num_data = model, likelihood, flat, num_data
         self._curvature = curvature
         self._linear = LinearGradient.of(model, likelihood, flat) if curvature is None else None
-        self._norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None]
-        require_frozen_statistics(self._norms)
+        self.norms = BatchNorms(model)
+        """The layers whose running statistics a step may change."""
         self.anchor: Anchor | None = None
         """What reduces the noise of minibatches, if anything does."""
         self.seconds = 0.0
@@ -53,7 +53,7 @@ class Gradient:
         """Write the gradient of minus the log-likelihood at noise level ``sigma`` to ``flat.grad``."""
         begin = time.perf_counter()
         self._flat.check_seating()
-        require_frozen_statistics(self._norms)
+        self.norms.check()
         difference = None if self.anchor is None else self.anchor.difference(data)
         result = self._closed_form(data, sigma) or self._by_autograd(data, sigma, step)
         if difference is not None:

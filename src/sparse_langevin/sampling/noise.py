@@ -122,6 +122,11 @@ class CounterNoise:
         return out.view(rows, 2 * pairs)[:, : self.size]
 
 
+def for_chain(vector: Tensor, seed: int, chain: int, kind: int) -> CounterNoise:
+    """Return the noise of one kind, `WEIGHTS` or `PROBES`, for a chain over weights like ``vector``."""
+    return CounterNoise(seed, vector.numel(), stream=2 * chain + kind, dtype=vector.dtype, device=vector.device)
+
+
 def normals_at(words: Tensor, start: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """Return the normal numbers with the indices ``start .. start + size - 1``, each computed on its own.
 

@@ -57,7 +57,7 @@ class Sampler:
         Inverse temperature, a number or a schedule; 1 samples the posterior, ``math.inf`` optimises.
     sparse
         The sparse layers: a predicate on (name, parameter) or a list of names or modules. Default: the weights of
-        linear and convolution layers.
+        linear, convolution, bilinear and attention layers.
     pruning
         A `Pruning` plan, or None.
     momentum
@@ -130,15 +130,14 @@ class Sampler:
         self._kept = {b.name: b.size for b in self.flat.sparse_blocks}
         self._engine = kernels.choose(self.flat.vector, engine, [*self._priors.values(), preconditioner])
         self._states = make_states(self.flat, self._priors, preconditioner, self.vectors)
-        self._noise = self._stream(noise.WEIGHTS)
+        self._noise = noise.for_chain(self.flat.vector, self.seed, self.chain, noise.WEIGHTS)
         curvature = None
         if preconditioner.correction is not None:
-            if momentum:
-                raise ValueError(f"Gamma corrects plain Langevin steps: use momentum=0, got {momentum!r}")
             curvature = DiagonalHessian(preconditioner.correction, model, self.likelihood, self.probes())
         self._gradient = Gradient(model, self.likelihood, self.flat, self.num_data, curvature)
-        selecting = {name: self._priors[name] for name in self._selecting}
-        self._health = HealthMonitor(selecting, momentum)
+        self.batch_norms = self._gradient.norms.live
+        """Names of the BatchNorm layers in training mode; predictions need training inputs for them."""
+        self._health = HealthMonitor({name: self._priors[name] for name in self._selecting}, momentum)
 
     def step(self, *batch: Any) -> Info:
         """Take one step on a batch and report what happened.
@@ -151,14 +150,15 @@ class Sampler:
         """
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
-        scalars = self.timetable.at(k, self.preconditioner)
-        states = self.blocks()
+        scalars, states, size = self.timetable.at(k, self.preconditioner), self.blocks(), None
         if self.timetable.noise_begins(k) and self.preconditioner.expects(k):
             size = curvature_size(self.flat, lambda: self.gradient(data), self.probes(), k)
+        with self._gradient.norms.restored(only_on_error=True):
+            evaluation, scale, second = self._gradient(data, self.sigma, k)
+            loss = float(evaluation.loss)
+            require_finite(self.flat, second, loss, data, k, squares=self.preconditioner.squares)
+        if size is not None:
             prepare_metric(states, size, scalars.tau)
-        evaluation, scale, second = self._gradient(data, self.sigma, k)
-        loss = float(evaluation.loss)
-        require_finite(self.flat, second, loss, data, k, squares=self.preconditioner.squares)
         sums = self._move(scalars, second, k)
         total = kernels.Sums(*map(sum, zip(*sums.values(), strict=True)))
         self._update_latents(evaluation, scale, scalars.omega, sums, total, k)
@@ -199,7 +199,8 @@ class Sampler:
 
     def gradient(self, data: Any) -> Tensor:
         """Return the gradient of minus the log-likelihood at the weights, estimated from a batch; no step is taken."""
-        with torch.random.fork_rng([self.flat.vector.device] if self.flat.vector.is_cuda else []):
+        cuda = [self.flat.vector.device] if self.flat.vector.is_cuda else []
+        with torch.random.fork_rng(cuda), self._gradient.norms.restored():
             self._gradient(data, self.sigma, self.steps + 1)
         return self.flat.grad.clone()
 
@@ -258,6 +259,7 @@ class Sampler:
             "priors": repr({name: describe(prior) for name, prior in self._priors.items()}),
             "parameters": repr([(e.name, tuple(e.shape)) for e in self.flat.entries]),
             "dtype": str(self.flat.vector.dtype),
+            **self._gradient.norms.settings(),
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -327,12 +329,9 @@ class Sampler:
         self.sigma = (1.0 - omega) * self.sigma + omega * target
 
     def _prune(self, plan: Pruning) -> None:
-        layers = []
-        for block, state in zip(self.flat.blocks, self._states, strict=True):
-            if block.sparse and self.keep is not None:
-                names = state.prior.vectors + state.metric.vectors
-                vectors = dict(zip(names, state.latent + state.moments, strict=True))
-                layers.append(Layer(state.beta, self.keep[self._sparse_span(block)], vectors))
+        assert self.keep is not None
+        pairs = zip(self.flat.blocks, self._states, strict=True)
+        layers = [Layer(s.beta, self.keep[self._sparse_span(b)], s.vectors()) for b, s in pairs if b.sparse]
         with torch.no_grad():
             prune(plan, layers, self.steps + 1)
         self._count_kept()
@@ -343,12 +342,7 @@ class Sampler:
 
     def probes(self) -> noise.CounterNoise:
         """Return the random signs of the chain's probes of the curvature."""
-        return self._stream(noise.PROBES)
-
-    def _stream(self, kind: int) -> noise.CounterNoise:
-        vector = self.flat.vector
-        stream = 2 * self.chain + kind
-        return noise.CounterNoise(self.seed, self.flat.size, stream=stream, dtype=vector.dtype, device=vector.device)
+        return noise.for_chain(self.flat.vector, self.seed, self.chain, noise.PROBES)
 
     def _sparse_span(self, block: Block) -> slice:
         """Return the block's slice of the vectors that cover only the sparse part."""

@@ -26,6 +26,8 @@ class Timetable:
         tau = value_at(self._tau, k, "tau")
         if tau == 0:
             raise ValueError(f"tau is 0 at step {k}: an inverse temperature must be positive")
+        if self.momentum and metric.correction is not None:
+            raise ValueError(f"Gamma corrects plain Langevin steps: use momentum=0, got {self.momentum:g}")
         return StepScalars(
             step_size=value_at(self._step_size, k, "step_size"),
             tau=tau,

@@ -122,6 +122,11 @@ def assemble(settings: Settings, data: DataSet, device: str | torch.device | Non
     batches = Batches(*task.training, batch_size=settings.batch_size, seed=settings.chain_seed)
     steps = settings.epochs * len(batches)
     chain = make_chain(settings, surrogate, rows=len(task.training[0]), outputs=wanted[1], steps=steps)
+    if isinstance(chain, Sampler) and chain.batch_norms:
+        raise ValueError(
+            f"{name} has a BatchNorm layer in training mode, {chain.batch_norms[0]!r}. Its posterior samples need "
+            "training inputs to predict, and a surrogate predicts without them: use GroupNorm or LayerNorm"
+        )
     return Parts(task, surrogate, batches, chain)
 
 

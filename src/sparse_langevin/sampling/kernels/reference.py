@@ -58,6 +58,10 @@ class BlockState:
     arrays: tuple[Any, ...] = ()
     """What an engine caches between steps; the native engine keeps the tensors as NumPy arrays."""
 
+    def vectors(self) -> dict[str, Tensor]:
+        """Return the prior's and the metric's vectors by name."""
+        return dict(zip(self.prior.vectors + self.metric.vectors, self.latent + self.moments, strict=True))
+
     @property
     def span(self) -> slice:
         """The block's slice of a vector of all weights."""
