@@ -8,9 +8,11 @@ import os
 import sys
 import types
 
+import numpy as np
 import pytest
 
 from sparse_langevin.storage import files
+from sparse_langevin.storage.archive import write_npz
 from sparse_langevin.storage.errors import DamagedError, LockedError
 from sparse_langevin.storage.files import Hold, locked
 from sparse_langevin.storage.lines import read_lines, write_line
@@ -131,12 +133,16 @@ def test_the_damaged_line_is_named(tmp_path):
             read_lines(path)
 
 
-def test_what_a_killed_process_left_of_a_users_file_goes_with_the_next_try(tmp_path):
+@pytest.mark.parametrize(
+    "write",
+    [lambda path: files.write_new(path, b"whole"), lambda path: write_npz(path, [{"x": np.zeros(3)}])],
+    ids=["whole", "in pieces"],
+)
+def test_what_a_killed_process_left_of_a_users_file_goes_with_the_next_try(write, tmp_path):
     leftover, others = tmp_path / ".writing-12ab-a.csv", tmp_path / ".writing-34cd-b.csv"
     leftover.write_bytes(b"half")
     others.write_bytes(b"half")
     with open(tmp_path / ".writing-56ef-a.csv", "wb") as held:
         files._lock_descriptor(held.fileno())  # somebody writes it now
-        files.write_new(tmp_path / "a.csv", b"whole")
+        write(tmp_path / "a.csv")
         assert sorted(p.name for p in tmp_path.iterdir()) == [".writing-34cd-b.csv", ".writing-56ef-a.csv", "a.csv"]
-    assert (tmp_path / "a.csv").read_bytes() == b"whole"

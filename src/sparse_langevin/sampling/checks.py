@@ -2,13 +2,13 @@
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sparse_langevin.sampling.flat import Block, FlatParameters, named_parameters_of, unknown_name
+from sparse_langevin.sampling.flat import FlatParameters, named_parameters_of, unknown_name
 from sparse_langevin.sampling.health import warn
 from sparse_langevin.sampling.priors import Prior, SpikeSlab, as_prior
 
@@ -55,21 +55,23 @@ def require_finite(
 
 
 def assign_priors(
-    model: nn.Module, blocks: Sequence[Block], prior: Prior | Mapping[str, Prior], dense: Prior
+    model: nn.Module, flat: FlatParameters, prior: Prior | Mapping[str, Prior], dense: Prior
 ) -> dict[str, Prior]:
     """Return the prior of each block."""
-    sparse = [block.name for block in blocks if block.sparse]
-    priors = {block.name: as_prior(dense, "dense_prior") for block in blocks if not block.sparse}
+    shapes = {entry.name: entry.shape for entry in flat.entries}
+    sparse = [block.name for block in flat.sparse_blocks]
+    priors = {block.name: as_prior(dense, "dense_prior") for block in flat.blocks if not block.sparse}
     if not isinstance(prior, Mapping):
         if as_prior(prior, "prior").vectors and not sparse:
             raise ValueError(f"{prior!r} needs sparse layers, but none were found: name them with sparse=[...]")
-        return priors | dict.fromkeys(sparse, prior)
-    priors |= dict.fromkeys(sparse, SpikeSlab())
+        return priors | {name: prior.for_layer(shapes[name]) for name in sparse}
+    priors |= {name: SpikeSlab().for_layer(shapes[name]) for name in sparse}
     for key, value in prior.items():
         names = named_parameters_of(model, key)
         if not names <= set(sparse):
             raise ValueError(f"prior names {key!r}, which is not a sparse layer. " + unknown_name(key, sparse))
-        priors |= dict.fromkeys(names, as_prior(value, f"the prior of layer {key!r}"))
+        given = as_prior(value, f"the prior of layer {key!r}")
+        priors |= {name: given.for_layer(shapes[name]) for name in names}
     return priors
 
 

@@ -111,7 +111,7 @@ class Sampler:
         self.timetable.at(1, preconditioner)  # a bad schedule should be reported here, not at the first step
         self.flat = FlatParameters(model, sparse)
         self._sizes = {b.name: b.size for b in self.flat.blocks}
-        self._priors = assign_priors(model, self.flat.blocks, prior, dense_prior)
+        self._priors = assign_priors(model, self.flat, prior, dense_prior)
         check_priors(self._priors)
         if pruning is not None and not self.flat.sparse_blocks:
             raise ValueError("pruning needs sparse layers, but none were found: name them with sparse=[...]")

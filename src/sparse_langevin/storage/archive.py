@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from sparse_langevin.storage.files import replacing, require_new
+from sparse_langevin.storage.files import make_way, replacing, synced
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -44,8 +44,7 @@ def write_npz(
     overwrite
         Whether an existing file may be replaced.
     """
-    require_new(path, overwrite=overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_way(path, overwrite=overwrite)
     with ExitStack() as stack:
         waiting: dict[str, _Waiting] = {}
         for piece in pieces:
@@ -54,16 +53,17 @@ def write_npz(
             for name, one in waiting.items():
                 one.add(piece[name])
             del piece  # before the next one is made
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, array in (whole or {}).items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                        npy.write_array(member, np.asanyarray(array), allow_pickle=False)
-                for name, one in waiting.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                        one.write(member)
-            file.flush()
-            os.fsync(file.fileno())
+        with (
+            replacing(path) as temporary,
+            synced(temporary) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for name, array in (whole or {}).items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    npy.write_array(member, np.asanyarray(array), allow_pickle=False)
+            for name, one in waiting.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    one.write(member)
 
 
 class _Waiting:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 from weakref import WeakValueDictionary, finalize
 
 from sparse_langevin.storage.errors import LockedError
@@ -26,9 +26,16 @@ LOCK = f"{TEMPORARY}lock"  # where a folder itself cannot be locked
 
 def write_synced(path: Path, data: bytes) -> None:
     """Write a file and wait until it is on disk; it is locked until then."""
+    with synced(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def synced(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to be written; it is locked until it is on disk."""
     with open(path, "wb") as file:
         _mark_as_written(file.fileno())
-        file.write(data)
+        yield file
         file.flush()
         os.fsync(file.fileno())
 
@@ -57,13 +64,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_new(path: Path, data: bytes, *, overwrite: bool = False) -> None:
     """Write a whole file for a user, who has to say so if one that exists is to be replaced."""
+    make_way(path, overwrite=overwrite)
+    write_atomically(path, data)
+
+
+def make_way(path: Path, *, overwrite: bool = False) -> None:
+    """Before a user's file is written, look whether it may be, and remove what earlier tries have left."""
     require_new(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f"{TEMPORARY}*-{glob.escape(path.name)}"):  # of a process that was killed
         with suppress(OSError), open(leftover, "rb") as file:
             _mark_as_written(file.fileno())  # fails if somebody is writing it
             leftover.unlink()
-    write_atomically(path, data)
 
 
 def require_new(path: Path, *, overwrite: bool = False) -> None:

@@ -37,9 +37,9 @@ STEP = 0.05
 OMEGA = Polynomial(100.0, 100.0, 0.7, cap=0.1)
 ALPHA = 0.999
 ALGORITHMS: dict[str, Callable[..., Sampler]] = {
-    "psgld-sa": partial(psgld_sa, prior=SpikeSlab(v0=0.1, v1=100.0), preconditioner=RMSprop(alpha=ALPHA)),
+    "psgld-sa": partial(psgld_sa, prior=SpikeSlab(v0=0.1, v1=100.0), preconditioner=RMSprop.as_printed(ALPHA)),
     "sgld-sa": partial(sgld_sa, prior=SpikeSlab(v0=0.1, v1=10.0)),
-    "psgld": partial(psgld, preconditioner=RMSprop(alpha=ALPHA)),
+    "psgld": partial(psgld, preconditioner=RMSprop.as_printed(ALPHA)),
     "sgld": sgld,
 }
 CHECKPOINTS = 60  # the number of steps, on a logarithmic scale, at which the test errors are evaluated

@@ -13,6 +13,7 @@ from sparse_langevin.sampling.batches import Batches
 from sparse_langevin.sampling.evaluation import evaluating
 from sparse_langevin.sampling.flat import choose_sparse
 from sparse_langevin.sampling.likelihoods import GaussianLikelihood
+from sparse_langevin.sampling.metrics import RMSprop
 from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
 from sparse_langevin.sampling.pruning import Pruning
 from sparse_langevin.sampling.sampler import Sampler
@@ -155,6 +156,8 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
             raise ValueError("pruning needs sparse layers, but the network has none: leave out the sparsity")
         return Adam(model, step_size=size, sparse=sparse, pruning=pruning)
     dense = GaussianPrior(settings.sigma0)
+    plain = settings.algorithm.preconditioned and not settings.momentum  # one of the paper's algorithms, as printed
+    metric = {"preconditioner": RMSprop.as_printed()} if plain else {}
     return ALGORITHMS[settings.method](
         model,
         GaussianLikelihood(),
@@ -168,6 +171,7 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
         sparse=sparse,
         pruning=pruning,
         momentum=settings.momentum,
+        **metric,
     )
 
 

@@ -77,7 +77,7 @@ def test_minibatches_at_the_advised_step(algorithm, momentum, diabetes):
 
 def test_control_variates_make_large_steps_right(diabetes):
     x, y, mean, std = diabetes
-    loader, size = Batches(x, y, batch_size=BATCH), 2e-3
+    loader, size = Batches(x, y, batch_size=BATCH), 1e-3
     with pytest.warns(ChainWarning, match="the chain is too warm by a factor of"):
         hot = draws(chain(sgld, size, mean, len(x), momentum=0.9), loader, 10_000)
     assert (hot.std(0) / std).mean() > 1.3

@@ -11,7 +11,7 @@ A new prior is one file: a frozen dataclass that derives from `Prior`, with ``nu
 on the CPU, ``native``. Everything else has a default.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
@@ -48,12 +48,18 @@ class Prior:
     ----------
     vectors : tuple of str
         Names of the vectors that the prior keeps. A vector called ``"rho"`` holds inclusion probabilities.
-    scales_with_sigma : bool
-        Whether the prior's scale is a multiple of the noise level, so that its weights enter the equation for sigma.
     """
 
     vectors: ClassVar[tuple[str, ...]] = ()
-    scales_with_sigma: ClassVar[bool] = False
+
+    @property
+    def scales_with_sigma(self) -> bool:
+        """Whether the prior's scale is a multiple of the noise level, so that its weights are in sigma's equation."""
+        return False
+
+    def for_layer(self, shape: Sequence[int]) -> "Prior":
+        """Return the prior for a layer whose weights have this shape."""
+        return self
 
     def native(self) -> NativePrior | None:
         """Return the formulas for compiled code; without them updates run in torch, several times slower."""

@@ -11,13 +11,19 @@ The chain does not sample gamma; it tracks expectations by stochastic approximat
     kappa0 = (1 - s)/v0,  kappa1 = s/v1              are the paper's two vectors, stored as one
     delta = (1 - omega) delta + omega * target       see `SpikeSlab.delta_target`
 
+With ``latents="summed"`` gamma is summed out instead: the drift uses r at the present weights, s = r, so that beta is
+sampled from its marginal density (1 - delta) Laplace + delta Normal. Then rho is only an average of r for the user,
+with weights proportional to the cube of the step, which forget the beginning: an estimate of the inclusion probability
+P(gamma = 1 | data).
+
 The drift is -(kappa0*sign(beta)/sigma + kappa1*beta/sigma^2). The weights contribute B = sum kappa0*|beta| and
 C = sum kappa1*beta^2 to the equation for sigma.
 """
 
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -40,6 +46,16 @@ class _Numbers(NamedTuple):
     """Log-odds of inclusion of a weight at zero."""
 
 
+class _Summed(NamedTuple):
+    """The same if gamma is summed out."""
+
+    spike: float
+    slab: float
+    log_odds: float
+    rate: float
+    """Weight of the newest r in rho."""
+
+
 @dataclass(frozen=True)
 class SpikeSlab(Prior):
     r"""Laplace spike and Gaussian slab, with the inclusion probabilities learned.
@@ -60,6 +76,19 @@ class SpikeSlab(Prior):
         ``"mean"`` (default) moves delta towards its posterior mean (sum rho + a)/(a + b + p). ``"mode"`` is the
         paper's (sum rho + a - 1)/(a + b + p - 2); with a = 1 it drives delta, and with it every weight, to zero.
         ``"fixed"`` keeps delta.
+    latents
+        ``"averaged"`` (default) is the paper's stochastic approximation: the drift of a weight uses an average over
+        past weights. Its fixed point need not be unique if weights are correlated, and rho is not a probability then.
+        ``"summed"`` samples the weights with gamma summed out; rho is the posterior probability of inclusion, up to the
+        error of the chain.
+    scale
+        What takes the place of sigma in the two scales: ``"sigma"`` (default) is the noise level, as in the paper;
+        ``"fan-in"`` is one over the square root of a layer's number of inputs, as in the initial weights of networks;
+        or a number. With a scale of their own the weights have no part in the equation for sigma. In a network with
+        more weights than data that part would decide about sigma, and the chain collapses.
+    hold
+        Number of steps for which delta stays as it is. In a network that starts in the slab (``delta=0.99``) weights
+        can find out what matters before any is drawn into the spike.
     """
 
     v0: float = 0.1
@@ -68,9 +97,11 @@ class SpikeSlab(Prior):
     b: float | None = None
     delta: float = 0.5
     delta_update: Literal["mean", "mode", "fixed"] = "mean"
+    latents: Literal["averaged", "summed"] = "averaged"
+    scale: float | Literal["sigma", "fan-in"] = "sigma"
+    hold: int = 0
 
     vectors: ClassVar = ("rho", "s")
-    scales_with_sigma: ClassVar = True
 
     def __post_init__(self) -> None:
         for name in ("v0", "v1", "a", "b"):
@@ -82,9 +113,24 @@ class SpikeSlab(Prior):
         if self.delta_update not in ("mean", "mode", "fixed"):
             raise ValueError(f"SpikeSlab.delta_update must be 'mean', 'mode' or 'fixed', got {self.delta_update!r}")
 
+        if self.latents not in ("averaged", "summed"):
+            raise ValueError(f"SpikeSlab.latents must be 'averaged' or 'summed', got {self.latents!r}")
+        named = self.scale in ("sigma", "fan-in")
+        if not named and (isinstance(self.scale, str | bool) or not 0 < self.scale < math.inf):
+            raise ValueError(f"SpikeSlab.scale must be 'sigma', 'fan-in' or a positive number, got {self.scale!r}")
+
+    @property
+    def scales_with_sigma(self) -> bool:
+        """Whether sigma is the scale."""
+        return self.scale == "sigma"
+
+    def for_layer(self, shape: Sequence[int]) -> "SpikeSlab":
+        """Return the prior with the scale of a layer whose weights have this shape."""
+        return replace(self, scale=math.prod(shape[1:]) ** -0.5) if self.scale == "fan-in" else self
+
     def scalars(self) -> tuple[str, ...]:
-        """Return the name of the layer's inclusion probability."""
-        return ("delta",)
+        """Return the name of the layer's inclusion probability, and of the number of steps if gamma is summed out."""
+        return ("delta", "steps") if self.latents == "summed" or self.hold else ("delta",)
 
     def initial(self) -> dict[str, float]:
         """Start rho, s and delta from the prior's ``delta``."""
@@ -98,11 +144,14 @@ class SpikeSlab(Prior):
     def numbers(self, sigma: float, scalars: Scalars) -> Numbers:
         """Return the factors of the spike's and the slab's gradient, and the log-odds of a weight at zero."""
         log_odds = self.log_odds_at_zero(scalars["delta"])
-        return _Numbers(1.0 / (self.v0 * sigma), 1.0 / (self.v1 * (sigma * sigma)), log_odds)
+        if self.scale != "sigma":
+            sigma = float(self.scale)
+        numbers = _Numbers(1.0 / (self.v0 * sigma), 1.0 / (self.v1 * (sigma * sigma)), log_odds)
+        return _Summed(*numbers, 4.0 / (scalars["steps"] + 4.0)) if self.latents == "summed" else numbers
 
     def add_gradient(self, grad: Tensor, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
         """Add kappa0*sign(beta)/sigma + kappa1*beta/sigma^2."""
-        spike, slab, _ = numbers
+        spike, slab, *_ = numbers
         _, s = vectors
         pull = (1.0 - s).mul_(spike).mul_(beta.sign())
         return grad.add_(pull.add_((s * beta).mul_(slab)))
@@ -113,7 +162,7 @@ class SpikeSlab(Prior):
 
     def inclusion(self, beta: Tensor, numbers: Numbers) -> Tensor:
         """Return P(gamma = 1 | beta), computed from log-odds since the quotient of densities would underflow to 0/0."""
-        spike, slab, log_odds_at_zero = numbers
+        spike, slab, log_odds_at_zero, *_ = numbers
         log_odds = beta.abs().mul_(spike).add_(log_odds_at_zero)
         return torch.sigmoid_(log_odds.add_(beta.square().mul_(-0.5 * slab)))
 
@@ -122,14 +171,20 @@ class SpikeSlab(Prior):
     ) -> tuple[Tensor, Tensor, Tensor] | None:
         """Update rho and s, and return sum rho, sum kappa0*|beta| and sum kappa1*beta^2."""
         rho, s = vectors
-        rho.mul_(1.0 - omega).add_(self.inclusion(beta, numbers) * omega)
-        s.mul_(1.0 - omega).add_(rho * omega)
-        return rho.sum(), torch.dot(1.0 - s, beta.abs()) / self.v0, torch.dot(s, beta.square()) / self.v1
+        if self.latents == "summed":
+            s.copy_(self.inclusion(beta, numbers))
+            rho.add_((s - rho) * numbers[3])
+        else:
+            rho.mul_(1.0 - omega).add_(self.inclusion(beta, numbers) * omega)
+            s.mul_(1.0 - omega).add_(rho * omega)
+        included = s if self.latents == "summed" else rho
+        _, spike, slab = self.divisors
+        return included.sum(), torch.dot(1.0 - s, beta.abs()) / spike, torch.dot(s, beta.square()) / slab
 
     @property
     def divisors(self) -> tuple[float, float, float]:
-        """Divide by v0 and v1, the denominators of kappa0 and kappa1, after the summation."""
-        return 1.0, self.v0, self.v1
+        """Divide by v0 and v1, the denominators of kappa0 and kappa1, or leave the sums out of sigma's equation."""
+        return (1.0, self.v0, self.v1) if self.scale == "sigma" else (1.0, math.inf, math.inf)
 
     def delta_target(self, sum_rho: float, size: int, delta: float) -> float:
         """Return the value towards which the stochastic approximation moves delta."""
@@ -143,7 +198,10 @@ class SpikeSlab(Prior):
     def next_scalars(self, scalars: Scalars, included: float, size: int, omega: float) -> dict[str, float]:
         """Return the next delta of the stochastic approximation."""
         delta = scalars["delta"]
-        return {"delta": (1.0 - omega) * delta + omega * self.delta_target(included, size, delta)}
+        counted = {"steps": scalars["steps"] + 1.0} if "steps" in scalars else {}
+        if counted and counted["steps"] <= self.hold:
+            return {"delta": delta} | counted
+        return {"delta": (1.0 - omega) * delta + omega * self.delta_target(included, size, delta)} | counted
 
     def warning(self) -> str | None:
         """Warn if the slab has the higher density at zero."""
@@ -167,17 +225,17 @@ class SpikeSlab(Prior):
 
     def native(self) -> NativePrior:
         """Return the same formulas for one weight."""
-        return _native()
+        return _native(self.latents == "summed")
 
 
 @functools.cache
-def _native() -> NativePrior:
+def _native(summed: bool) -> NativePrior:
     from sparse_langevin.runtime.jit import reassociated  # numba is slow to import, and may be missing
     from sparse_langevin.runtime.native_math import real, sigmoid, sign
 
     @reassociated
     def gradient(beta: Any, state: Any, numbers: Any) -> Any:
-        spike, slab, _ = numbers
+        spike, slab = numbers[0], numbers[1]
         s = state[1]
         return (real(s, 1.0) - s) * spike * sign(beta) + s * beta * slab
 
@@ -194,4 +252,11 @@ def _native() -> NativePrior:
         s = old * s + omega * rho
         return (rho, s), (rho, (real(s, 1.0) - s) * size, s * square)
 
-    return NativePrior(gradient, curvature, update)
+    @reassociated
+    def summed_update(beta: Any, state: Any, numbers: Any, omega: Any, old: Any) -> Any:
+        spike, slab, log_odds, rate = numbers
+        rho, size, square = state[0], abs(beta), beta * beta
+        r = sigmoid(size * spike + log_odds - real(slab, 0.5) * slab * square)
+        return (rho + rate * (r - rho), r), (r, (real(r, 1.0) - r) * size, r * square)
+
+    return NativePrior(gradient, curvature, summed_update if summed else update)
