@@ -343,6 +343,32 @@ FAULTS = [
         "return np.concatenate([chains[:, :half], chains[:, -half:]])",
         "return chains",
     ),
+    Fault(
+        "Monte Carlo error without weights",
+        "posterior/effective.py",
+        "return draws if weights is None else weights * (draws",
+        "return draws if weights is None else 1.0 * (draws",
+    ),
+    Fault("effective draws without Kish's factor", "posterior/effective.py", "float(draws * kish)", "float(draws)"),
+    Fault(
+        "weighted autocovariance without weights",
+        "posterior/effective.py",
+        "lagged_products(weights * (chains - means[:, None]))",
+        "lagged_products(chains - means[:, None])",
+    ),
+    Fault("unequal parts counted alike", "posterior/effective.py", "spread / freedom * overlap", "spread * overlap"),
+    Fault(
+        "between chains at all lags alike",
+        "posterior/effective.py",
+        "rho += between / pooled * (overlap / overlap[0] - 1)",
+        "pass",
+    ),
+    Fault(
+        "verdict without weights",
+        "posterior/diagnostics.py",
+        "traces.weights if isinstance(traces, Traces) else None",
+        "None",
+    ),
     # linear
     Fault("slab evidence without its width", "linear/coefficient.py", "slab = -0.5 * math.log1p(v1 * q) +", "slab ="),
     Fault(
