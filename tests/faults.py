@@ -304,6 +304,11 @@ FAULTS = [
         "if True else 0.0",
     ),
     Fault("a cycle that goes on beyond its end", "sampling/schedules.py", "step > self.period * self.cycles", "False"),
+    Fault("chains that begin alike", "sampling/chain_worker.py", "torch.manual_seed(chain)", "torch.manual_seed(0)"),
+    Fault("chains with the same noise", "sampling/chain_worker.py", "if sampler.chain != chain:", "if False:"),
+    Fault("rho of the surest chain", "sampling/chains.py", "self.inclusions]).mean(0)", "self.inclusions]).amax(0)"),
+    Fault("only neighbours compared", "sampling/agreement.py", "rho.amax(0) - rho.amin(0)", "(rho[0] - rho[1]).abs()"),
+    Fault("disagreement not said", "sampling/agreement.py", "<= limit", "<= 1"),
     # posterior
     Fault("one bank written by two", "posterior/store.py", "Hold.of(self.folder)", "None"),
     Fault("samples of equal weight", "posterior/bank.py", '"weight": info.step_size,', '"weight": 1.0,'),
@@ -369,6 +374,15 @@ FAULTS = [
         "traces.weights if isinstance(traces, Traces) else None",
         "None",
     ),
+    Fault(
+        "samples of two samplers mixed",
+        "posterior/bank.py",
+        "if any(place.step >= step for place in taken if place.chain == sampler.chain):",
+        "if False:",
+    ),
+    Fault("chains thinned differently", "posterior/merging.py", "max(grids, key", "min(grids, key"),
+    Fault("samples of another run joined", "posterior/merging.py", "return False", "return True"),
+    Fault("budget not divided", "posterior/bank.py", "max(1, self.budget // chains)", "self.budget"),
     # linear
     Fault("slab evidence without its width", "linear/coefficient.py", "slab = -0.5 * math.log1p(v1 * q) +", "slab ="),
     Fault(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import multiprocessing
 import signal
 import sys
 import time
@@ -40,24 +41,27 @@ class Recipe:
 
 
 class Surroundings(NamedTuple):
-    """Settings of torch that a new process does not have by itself."""
+    """Settings that a new process does not have by itself."""
 
     threads: int
     dtype: torch.dtype
     device: torch.device
     matmul: str
+    start: str
+    """How a data loader starts processes of its own; a process that was spawned would spawn them, slowly."""
 
     @classmethod
     def here(cls, threads: int) -> "Surroundings":
         """Those of this process, with another number of threads."""
-        device = torch.get_default_device()
-        return cls(threads, torch.get_default_dtype(), device, torch.get_float32_matmul_precision())
+        device, start = torch.get_default_device(), multiprocessing.get_start_method()
+        return cls(threads, torch.get_default_dtype(), device, torch.get_float32_matmul_precision(), start)
 
     def enter(self) -> None:
         """Apply them."""
         torch.set_num_threads(self.threads)
         torch.set_default_dtype(self.dtype)
         torch.set_float32_matmul_precision(self.matmul)
+        multiprocessing.set_start_method(self.start, force=True)
         if torch.get_default_device() != self.device:
             torch.set_default_device(self.device)
 

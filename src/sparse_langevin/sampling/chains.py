@@ -247,4 +247,5 @@ def _pass_on_warnings(outcomes: Sequence[Outcome]) -> None:
         for message in outcome.warnings:
             told.setdefault(message, []).append(chain)
     for message, those in told.items():
-        warn(f"in chain{'s' * (len(those) > 1)} {', '.join(map(str, those))}: {message}")
+        # At the end, as filters go by how a message begins.
+        warn(f"{message} (chain{'s' * (len(those) > 1)} {', '.join(map(str, those))})")
