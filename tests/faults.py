@@ -305,7 +305,7 @@ FAULTS = [
     ),
     Fault("a cycle that goes on beyond its end", "sampling/schedules.py", "step > self.period * self.cycles", "False"),
     Fault("chains that begin alike", "sampling/chain_worker.py", "torch.manual_seed(chain)", "torch.manual_seed(0)"),
-    Fault("chains with the same noise", "sampling/chain_worker.py", "if sampler.chain != chain:", "if False:"),
+    Fault("a number of another chain", "sampling/chain_worker.py", "if sampler.chain != chain:", "if False:"),
     Fault("rho of the surest chain", "sampling/chains.py", "self.inclusions]).mean(0)", "self.inclusions]).amax(0)"),
     Fault("only neighbours compared", "sampling/agreement.py", "rho.amax(0) - rho.amin(0)", "(rho[0] - rho[1]).abs()"),
     Fault("disagreement not said", "sampling/agreement.py", "<= limit", "<= 1"),
