@@ -393,6 +393,11 @@ FAULTS = [
     Fault("BatchNorm spoiled by a bad batch", "sampling/batch_norm.py", "buffer.copy_(value)", "pass"),
     Fault("BatchNorm thawed within a chain", "sampling/batch_norm.py", "if layer.training != training:", "if False:"),
     Fault("a cycle that goes on beyond its end", "sampling/schedules.py", "step > self.period * self.cycles", "False"),
+    Fault("chains that begin alike", "sampling/chain_worker.py", "torch.manual_seed(chain)", "torch.manual_seed(0)"),
+    Fault("a number of another chain", "sampling/chain_worker.py", "if sampler.chain != chain:", "if False:"),
+    Fault("rho of the surest chain", "sampling/chains.py", "self.inclusions]).mean(0)", "self.inclusions]).amax(0)"),
+    Fault("only neighbours compared", "sampling/agreement.py", "rho.amax(0) - rho.amin(0)", "(rho[0] - rho[1]).abs()"),
+    Fault("disagreement not said", "sampling/agreement.py", "<= limit", "<= 1"),
     # posterior
     Fault("one bank written by two", "posterior/store.py", "Hold.of(self.folder)", "None"),
     Fault("samples of equal weight", "posterior/bank.py", '"weight": info.step_size,', '"weight": 1.0,'),
@@ -477,6 +482,41 @@ FAULTS = [
         "return np.concatenate([chains[:, :half], chains[:, -half:]])",
         "return chains",
     ),
+    Fault(
+        "Monte Carlo error without weights",
+        "posterior/effective.py",
+        "return draws if weights is None else weights * (draws",
+        "return draws if weights is None else 1.0 * (draws",
+    ),
+    Fault("effective draws without Kish's factor", "posterior/effective.py", "float(draws * kish)", "float(draws)"),
+    Fault(
+        "weighted autocovariance without weights",
+        "posterior/effective.py",
+        "lagged_products(weights * (chains - means[:, None]))",
+        "lagged_products(chains - means[:, None])",
+    ),
+    Fault("unequal parts counted alike", "posterior/effective.py", "spread / freedom * overlap", "spread * overlap"),
+    Fault(
+        "between chains at all lags alike",
+        "posterior/effective.py",
+        "rho += between / pooled * (overlap / overlap[0] - 1)",
+        "pass",
+    ),
+    Fault(
+        "verdict without weights",
+        "posterior/diagnostics.py",
+        "traces.weights if isinstance(traces, Traces) else None",
+        "None",
+    ),
+    Fault(
+        "samples of two samplers mixed",
+        "posterior/bank.py",
+        "if any(place.step >= step for place in taken if place.chain == sampler.chain):",
+        "if False:",
+    ),
+    Fault("chains thinned differently", "posterior/merging.py", "max(grids, key", "min(grids, key"),
+    Fault("samples of another run joined", "posterior/merging.py", "return False", "return True"),
+    Fault("budget not divided", "posterior/bank.py", "max(1, self.budget // chains)", "self.budget"),
     # linear
     Fault("slab evidence without its width", "linear/coefficient.py", "slab = -0.5 * math.log1p(v1 * q) +", "slab ="),
     Fault(

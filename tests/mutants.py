@@ -40,6 +40,7 @@ SLOW = [
     "sampling/kernels/test_engines.py",
     "sampling/test_training.py",
     "sampling/statistics/",
+    "sampling/test_chains.py",
     "sampling/test_resume.py",
     "linear/test_estimators.py",
     "surrogates/test_train.py",

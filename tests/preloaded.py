@@ -8,7 +8,7 @@ import sparse_langevin.studies.darcy_study
 import sparse_langevin.studies.regression_report
 import sparse_langevin.surrogates.report  # noqa: F401
 from tests.problems.darcy import dataset_worker  # noqa: F401
-from tests.sampling import resume_worker  # noqa: F401
+from tests.sampling import chains_run, resume_worker  # noqa: F401
 from tests.surrogates import kill_worker  # noqa: F401
 
 # Numba fills its tables when it first reads or makes machine code.

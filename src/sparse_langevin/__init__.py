@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sparse_langevin.runtime.interrupts import Interrupted
     from sparse_langevin.sampling.algorithms import psgld, psgld_sa, sgld, sgld_sa
     from sparse_langevin.sampling.batches import Batches
+    from sparse_langevin.sampling.chains import fit_chains
     from sparse_langevin.sampling.health import ChainWarning
     from sparse_langevin.sampling.info import Info
     from sparse_langevin.sampling.likelihoods import CategoricalLikelihood, GaussianLikelihood
@@ -48,6 +49,7 @@ __all__ = [
     "SpikeSlab",
     "Switch",
     "fit",
+    "fit_chains",
     "psgld",
     "psgld_sa",
     "sgld",
@@ -60,6 +62,7 @@ __getattr__, __dir__ = lazily(
     {
         "sampling.algorithms": ("psgld", "psgld_sa", "sgld", "sgld_sa"),
         "sampling.batches": ("Batches",),
+        "sampling.chains": ("fit_chains",),
         "linear.classifier": ("SparseBayesClassifier",),
         "linear.regressor": ("SparseBayesRegressor",),
         "sampling.health": ("ChainWarning",),

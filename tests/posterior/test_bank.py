@@ -158,6 +158,48 @@ def test_chains_share_a_bank(place, tmp_path):
         assert flat(sampler, sample) == pytest.approx(vectors[sample.step], abs=1e-3)
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_two_samplers_with_the_same_number(place, tmp_path):
+    """The second is refused at its first step; the first may go on, and so may another one with its state."""
+    bank = bank_in(place, tmp_path, thin=5)
+    batches = Batches(X, Y, batch_size=8)
+    first = make()
+    fit(first, batches, steps=10, bank=bank)
+    before = [flat(first, sample) for sample in bank]
+    second = make()
+    where = f"in {tmp_path}/samples" if place == "disk" else "in memory"
+    message = f"bank {where} already holds samples of another run, of chain 0: .*number of its own .chain=1."
+    with pytest.raises(ValueError, match=message):
+        fit(second, batches, steps=10, bank=bank)
+    assert second.steps == 1
+    fit(first, batches, steps=10, bank=bank)
+    assert [s.step for s in bank] == [5, 10, 15, 20]
+    assert all(np.array_equal(a, flat(first, b)) for a, b in zip(before, bank, strict=False))
+    fit(make(chain=1), batches, steps=10, bank=bank)
+    with pytest.raises(ValueError, match=r"of chain 1: .*\(chain=2\)"):
+        fit(make(chain=1), batches, steps=10, bank=bank)
+    second.load_state_dict(first.state_dict())
+    fit(second, batches, steps=5, bank=bank)
+    assert [s.step for s in bank if s.chain == 0] == [5, 10, 15, 20, 25]
+    with pytest.raises(ValueError, match="another run, of chain 0"):
+        fit(first, batches, steps=5, bank=bank)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_two_samplers_in_turns(place, tmp_path):
+    """Neither has samples when the other begins; also with two banks in one folder."""
+    bank = bank_in(place, tmp_path, thin=5)
+    other = bank_in(place, tmp_path, thin=5) if place == "disk" else bank
+    first, second = make(), make(step_size=2e-3)
+    for _ in range(4):
+        bank.collect(first, first.step(X, Y))
+        other.collect(second, second.step(X, Y))
+    bank.collect(first, first.step(X, Y))
+    with pytest.raises(ValueError, match="another run, of chain 0"):
+        other.collect(second, second.step(X, Y))
+    assert len(bank) == 1
+
+
 @pytest.mark.parametrize("precision", encoding.PRECISIONS)
 def test_nothing_but_zeros_no_sparse_layer_and_no_first_sample(precision, tmp_path):
     sampler = sgld(nn.Linear(3, 1), GaussianLikelihood(), num_data=25, step_size=1e-3, sparse=[])

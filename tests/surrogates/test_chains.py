@@ -69,6 +69,7 @@ def test_agreement_is_about_predictions(two, data):
     assert list(known.traces) == [*names, *(f"output of test example {i}" for i in range(3))]
     assert all(draws.shape == (2, 4) for draws in known.traces.values())
     assert known.traces["sigma"].tolist() == [[s.sigma for s in chain.bank()] for chain in two.chains()]
+    assert known.traces.weights.tolist() == [[s.weight for s in chain.bank()] for chain in two.chains()]
     surrogate, kappa = two.surrogate(), data.inputs("test")[:1]
     outputs = []
     for sample in two.samples():

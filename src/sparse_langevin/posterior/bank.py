@@ -5,8 +5,10 @@ therefore carries the step size it was drawn with. Only nonzero values are kept 
 written under a temporary name and renamed (see `store`), so a crash loses at most the sample being written.
 """
 
+import itertools
 import logging
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from sparse_langevin.posterior.encoding import PRECISIONS, Base, Mask, Precision, Sample, Values, pack, to_half, unpack
+from sparse_langevin.posterior.merging import holds_only, merge
 from sparse_langevin.posterior.predictive import Prediction, Predictive
 from sparse_langevin.posterior.probabilities import Classification, classify
 from sparse_langevin.posterior.reading import Reader, damaged
@@ -39,7 +42,8 @@ class PosteriorBank:
         Length of a cycle in steps, for step sizes with cycles: ``burn_in`` and ``thin`` then count within each cycle.
     folder
         Folder for the samples; None keeps them in memory. A run with checkpoints needs a folder. Chains of the same
-        process may share a folder; different processes may not.
+        process may share a bank, with numbers of their own (``chain=1``, ...); different processes may not, except
+        through `fit_chains`.
     precision
         ``"float16"`` keeps differences to the chain's first sample in 16 bits, with a relative error of at most 1/2000;
         ``"full"`` keeps every bit, in twice the space.
@@ -88,6 +92,7 @@ class PosteriorBank:
         self._store: Store = MemoryStore() if self.folder is None else FolderStore(self.folder)
         self._opened: set[int] = set()
         self._bases: dict[int, Base] = {}
+        self._seen: dict[int, weakref.ref[Sampler]] = {}
 
     def __repr__(self) -> str:
         # A resumed run must have the same text. The budget is not in it, so that one can be added if the disk is small.
@@ -106,8 +111,12 @@ class PosteriorBank:
         """Size of the bank in bytes."""
         return sum(self._store.sizes().values())
 
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_seen": {}}
+
     def collect(self, sampler: Sampler, info: Info) -> None:
         """Take a sample if one is due after this step."""
+        self._meet(sampler, info.step)
         step = info.step if self.cycle is None else (info.step - 1) % self.cycle + 1
         if step <= self.burn_in or (step - self.burn_in) % self.thin:
             return
@@ -171,6 +180,37 @@ class PosteriorBank:
                     self._store.remove(place.name(kind))
         self._bases.pop(chain, None)
         remove_unused(self._store)
+
+    def part(self, chain: int, folder: Path, chains: int) -> "PosteriorBank":
+        """Return a bank with the same settings for one of several chains, to be filled by a process of its own.
+
+        Parameters
+        ----------
+        chain
+            Number of the chain. This bank may hold no samples of it, except those that are in ``folder``, too.
+        folder
+            Folder of the new bank.
+        chains
+            Number of chains, among which the budget is divided.
+        """
+        budget = None if self.budget is None else max(1, self.budget // chains)
+        part = PosteriorBank(
+            thin=self.thin,
+            burn_in=self.burn_in,
+            cycle=self.cycle,
+            folder=folder,
+            precision=self.precision,
+            budget=budget,
+            skip_damaged=self.skip_damaged,
+        )
+        if not holds_only(self._store, part._store, chain):
+            raise self._occupied(chain)
+        self._store.own()
+        return part
+
+    def join(self, parts: "Sequence[PosteriorBank]") -> None:
+        """Take in the samples of other banks, whose chains have numbers of their own; thin all alike."""
+        merge(self._store, [part._store for part in parts])
 
     def verify(self) -> dict[str, str]:
         """Read every file; return what is wrong with each damaged one, by name."""
@@ -243,6 +283,25 @@ class PosteriorBank:
         grid = read_spacing(self._store)
         return grid is None or grid.has(step)
 
+    def _meet(self, sampler: Sampler, step: int) -> None:
+        """At the first step of a sampler, raise an error if another one has been there with the chain's number."""
+        known = self._seen.get(sampler.chain)
+        if known is not None and known() is sampler:
+            return
+        # One that goes on with a chain, after a `rewind` or with the state of another sampler, finds earlier samples.
+        taken = places(self._store.sizes(), "sample")
+        if any(place.step >= step for place in taken if place.chain == sampler.chain):
+            raise self._occupied(sampler.chain)
+        self._seen[sampler.chain] = weakref.ref(sampler)
+
+    def _occupied(self, chain: int) -> ValueError:
+        taken = {place.chain for place in places(self._store.sizes(), "sample")}
+        free = next(number for number in itertools.count() if number not in taken)
+        return ValueError(
+            f"the bank {f'in {self.folder}' if self.folder else 'in memory'} already holds samples of another run, of "
+            f"chain {chain}: give the second sampler a number of its own (chain={free}), or a bank of its own"
+        )
+
     def _open(self, place: Place, mask: Mask) -> None:
         """Before a chain's first sample, raise an error if the folder holds samples of another run or model."""
         if place.chain in self._opened:
@@ -250,7 +309,7 @@ class PosteriorBank:
         self._store.sweep()
         names = self._store.sizes()
         if any(other.step >= place.step for other in places(names, "sample", place.chain)):
-            raise ValueError(f"{self.folder} already holds samples of another run: choose another folder or empty it")
+            raise self._occupied(place.chain)  # another bank of this process has put them into the folder since
         for other in places(names, "base", place.chain):
             if other.step >= place.step:  # a crash came after it was written and before its sample was
                 self._store.remove(other.name("base"))

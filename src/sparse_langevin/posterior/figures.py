@@ -7,7 +7,8 @@ from scipy import stats
 
 from sparse_langevin.posterior.calibration import Calibration
 from sparse_langevin.posterior.classification import Reliability
-from sparse_langevin.posterior.diagnostics import Array, Traces, autocorrelation
+from sparse_langevin.posterior.diagnostics import Draws, autocorrelation
+from sparse_langevin.posterior.effective import Array
 from sparse_langevin.reports.page import plain
 from sparse_langevin.runtime.extras import require
 
@@ -18,7 +19,7 @@ COLOURS = ("#00796b", "#e67e22", "#5c6bc0", "#9e9e9e", "#c2185b", "#795548", "#1
 BINS = 20
 
 
-def trace_figure(traces: Traces) -> "Figure":
+def trace_figure(traces: Draws) -> "Figure":
     """Plot each quantity against the number of the draw, with one line per chain."""
     figure, axes, draws = _rows(traces)
     for axis, (name, values) in zip(axes, draws.items(), strict=True):
@@ -28,7 +29,7 @@ def trace_figure(traces: Traces) -> "Figure":
     return _with_legend(figure, axes)
 
 
-def rank_figure(traces: Traces) -> "Figure":
+def rank_figure(traces: Draws) -> "Figure":
     """Plot histograms of each chain's ranks among the draws of all chains; they are flat if the chains agree."""
     figure, axes, draws = _rows(traces)
     for axis, (name, values) in zip(axes, draws.items(), strict=True):
@@ -41,7 +42,7 @@ def rank_figure(traces: Traces) -> "Figure":
     return _with_legend(figure, axes)
 
 
-def autocorrelation_figure(traces: Traces, lags: int = 100) -> "Figure":
+def autocorrelation_figure(traces: Draws, lags: int = 100) -> "Figure":
     """Plot the autocorrelation of each chain; independent draws would lie in the grey band."""
     figure, axes, draws = _rows(traces)
     for axis, (name, values) in zip(axes, draws.items(), strict=True):
@@ -85,7 +86,7 @@ def reliability_figure(tables: dict[str, Reliability]) -> "Figure":
     return figure
 
 
-def _rows(traces: Traces) -> tuple["Figure", list[Any], dict[str, Array]]:
+def _rows(traces: Draws) -> tuple["Figure", list[Any], dict[str, Array]]:
     """Return a figure with one row for each quantity, the axes of the rows, and the draws."""
     draws = {plain(name): np.asarray(values, dtype=float) for name, values in traces.items()}
     for name, values in draws.items():

@@ -8,6 +8,7 @@ artefact.json                      says that the folder is a bank; banks of earl
 """
 
 import mmap
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import NamedTuple, Protocol
 from sparse_langevin.posterior.encoding import DAMAGE, Buffer
 from sparse_langevin.storage.artefact import MANIFEST, Artefact, Kind
 from sparse_langevin.storage.errors import DamagedError
-from sparse_langevin.storage.files import TEMPORARY, Hold, require_regular, sweep, write_atomically
+from sparse_langevin.storage.files import TEMPORARY, Hold, replacing, require_regular, sweep, write_atomically
 
 REMEDY = "Restore it; a sample may also be deleted, and PosteriorBank(skip_damaged=True) leaves out those that need it"
 BANK = Kind(
@@ -58,8 +59,14 @@ class Store(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Write or replace a file as a whole."""
 
+    def adopt(self, name: str, other: "Store") -> None:
+        """Write or replace a file with that of another store."""
+
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
+
+    def own(self) -> None:
+        """Keep other processes from writing from now on."""
 
     def sweep(self) -> None:
         """Remove what a crash left behind."""
@@ -91,9 +98,16 @@ class MemoryStore:
         """Write or replace a file."""
         self._files[name] = data
 
+    def adopt(self, name: str, other: Store) -> None:
+        """Write or replace a file with that of another store."""
+        self.write(name, bytes(other.read(name)))
+
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         self._files.pop(name, None)
+
+    def own(self) -> None:
+        """Do nothing: no other process can write."""
 
     def sweep(self) -> None:
         """Do nothing: a crash leaves nothing behind in memory."""
@@ -130,23 +144,35 @@ class FolderStore:
     def write(self, name: str, data: bytes) -> None:
         """Write or replace a file as a whole; a full disk leaves the other files as they were."""
         try:
-            self._own()
+            self.own()
             write_atomically(self.folder / name, data)
         except OSError as error:
             text = f"{error.strerror}; earlier samples are intact: free space, or use PosteriorBank(budget=...)"
             raise OSError(error.errno, text, str(self.folder / name)) from error
 
+    def adopt(self, name: str, other: Store) -> None:
+        """Write or replace a file with that of another store; files on the same disk share their space."""
+        source, target = Path(other.where(name)), self.folder / name
+        self.own()
+        if target.exists() and source.exists() and target.samefile(source):
+            return
+        try:
+            with replacing(target) as temporary:
+                os.link(source, temporary)  # safe, as no file is ever changed in place
+        except OSError:
+            self.write(name, bytes(other.read(name)))
+
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        self._own()
+        self.own()
         (self.folder / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Remove what a crash left behind."""
-        self._own()
+        self.own()
         sweep(self.folder)
 
-    def _own(self) -> None:
+    def own(self) -> None:
         """Lock the folder for the banks of this process, and record in it that it is a bank."""
         if self._hold is None:
             self._hold = Hold.of(self.folder)

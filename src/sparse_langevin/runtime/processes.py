@@ -194,8 +194,11 @@ def run_in_processes(
     done: Callable[[str], None] = lambda name: None,
     tick: Callable[[list[str]], None] = lambda running: None,
     stop: Callable[[], bool] = lambda: False,
+    patient: bool = True,
+    script: bool = True,
+    nested: bool = False,
 ) -> None:
-    """Run named jobs, so many at a time, in their order; raise at the end if some failed, after all others have run.
+    """Run named jobs, so many at a time, in their order; raise an error if some failed.
 
     Parameters
     ----------
@@ -209,16 +212,22 @@ def run_in_processes(
         Called several times a second with the names of the jobs at work.
     stop
         Asked as often; true asks the jobs at work to end (SIGTERM), waits for them, and returns.
+    patient
+        Whether all others run to their end before a failure is raised; otherwise they are stopped.
+    script
+        Whether jobs need what the script that runs has defined, see `Workers`.
+    nested
+        Whether jobs may start processes of their own, such as those of a data loader.
     """
     waiting, failures = list(jobs), list[str]()
     running: dict[str, tuple[BaseProcess, Connection]] = {}
     try:
-        while (waiting or running) and not stop():
+        while (waiting or running) and not stop() and (patient or not failures):
             while waiting and len(running) < workers:
                 name = waiting.pop(0)
                 ours, theirs = _CONTEXT.Pipe(duplex=False)
-                process: BaseProcess = _CONTEXT.Process(target=_work, args=(*jobs[name], theirs), daemon=True)
-                with _without_interrupts():
+                process: BaseProcess = _CONTEXT.Process(target=_work, args=(*jobs[name], theirs), daemon=not nested)
+                with _without_interrupts(), nullcontext() if script else _without_script():
                     process.start()
                 theirs.close()
                 running[name] = process, ours

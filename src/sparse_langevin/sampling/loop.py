@@ -150,7 +150,7 @@ class Loop:
             self.seconds["update"] -= gradient
             last = self.total is not None and self.done >= self.total
             self._after(info, last)
-            advance(self.done, _describe(info))
+            advance(self.done, progress_text(info))
             if (number := pending()) is not None and not last:
                 if self.folder is None:
                     raise KeyboardInterrupt
@@ -282,7 +282,10 @@ class Loop:
             with checkpoint.understood():
                 self._resume(folder, checkpoint)
         elif self.bank is not None and self.bank.count(self.sampler.chain):
-            raise ValueError(f"samples of another run are in the way in {self.bank.folder}: choose another folder")
+            raise ValueError(
+                f"samples of another run, of chain {self.sampler.chain}, are in the way in {self.bank.folder}: choose "
+                "another folder, or give the sampler a number of its own, such as chain=1"
+            )
         else:
             self._save()
 
@@ -339,7 +342,7 @@ class Loop:
         return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)} | anchored
 
 
-def _describe(info: Info) -> str:
+def progress_text(info: Info) -> str:
     """Return the text for the progress bar."""
     sigma = "" if math.isnan(info.sigma) else f"  sigma {info.sigma:.3g}"
     return f"loss {info.loss:.4g}{sigma}  sparsity {info.sparsity:.0%}"

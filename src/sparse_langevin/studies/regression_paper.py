@@ -67,8 +67,8 @@ class Chain:
 
     def diagnose(self, study: Study) -> tuple[float, float]:
         """Largest R-hat of the chain's two halves, and smallest effective sample size, over some predictions."""
-        seen = (self.draws[::THIN] @ study.x[::WATCHED].T)[None]
-        return float(diagnostics.rhat(seen).max()), float(diagnostics.ess(seen).min())
+        seen, weights = (self.draws[::THIN] @ study.x[::WATCHED].T)[None], self.weights[None, ::THIN]
+        return float(diagnostics.rhat(seen).max()), float(diagnostics.ess(seen, weights).min())
 
     def history(self, study: Study) -> dict[str, list[float]]:
         """Test errors at some steps, of the sample and of the mean over the latter half of the steps so far."""

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from sparse_langevin.posterior import Sample
-from sparse_langevin.posterior.diagnostics import Array, ess, ess_tail, mcse, rhat, verdict
+from sparse_langevin.posterior.diagnostics import Traces, ess, ess_tail, mcse, rhat, verdict
+from sparse_langevin.posterior.effective import Array, weighted_deviation, weighted_mean
 from sparse_langevin.posterior.figures import autocorrelation_figure, rank_figure, trace_figure
 from sparse_langevin.reports.page import Picture, Table, number, png
 from sparse_langevin.surrogates.prediction import predict
@@ -24,8 +25,9 @@ DELTA = "delta of "
 class Agreement:
     """Convergence of the chains of a run, judged by their samples."""
 
-    traces: dict[str, Array]
-    """Draws of sigma, inclusion probabilities and the least certain output of some test examples, (chains, draws)."""
+    traces: Traces
+    """Draws of sigma, inclusion probabilities and the least certain output of some test examples, (chains, draws), and
+    the weights of the samples."""
     rhat: Array
     """R-hat of many outputs of these examples, (examples, outputs)."""
     verdict: list[str]
@@ -33,15 +35,16 @@ class Agreement:
 
     def table(self) -> Table:
         """One row for each quantity."""
+        weights = self.traces.weights
         rows = [
             (
                 name,
-                number(float(draws.mean()), 5),
-                number(float(draws.std(ddof=1)), 5),
+                number(weighted_mean(draws, weights), 5),
+                number(weighted_deviation(draws, weights), 5),
                 number(float(rhat(draws)), 3),
-                number(float(ess(draws)), 0),
-                number(float(ess_tail(draws)), 0),
-                number(float(mcse(draws)), 5),
+                number(float(ess(draws, weights)), 0),
+                number(float(ess_tail(draws, weights=weights)), 0),
+                number(float(mcse(draws, weights)), 5),
             )
             for name, draws in self.traces.items()
         ]
@@ -72,6 +75,7 @@ class Collector:
         self._chosen = torch.linspace(0, outputs - 1, min(OUTPUTS, outputs)).round().long()
         self._latent: dict[str, dict[int, list[float]]] = {}
         self._outputs: dict[int, list[Array]] = {}
+        self._weights: dict[int, list[float]] = {}
 
     def __call__(self, sample: Sample, output: Tensor) -> None:
         """Take in a sample and its outputs for the test examples."""
@@ -79,6 +83,7 @@ class Collector:
         found |= {f"{DELTA}{layer.removeprefix('network.')}": value for layer, value in sample.delta.items()}
         for name, value in found.items():
             self._latent.setdefault(name, {}).setdefault(sample.chain, []).append(value)
+        self._weights.setdefault(sample.chain, []).append(sample.weight)
         rows = output[:EXAMPLES].flatten(1)[:, self._chosen]
         self._outputs.setdefault(sample.chain, []).append(rows.double().numpy())
 
@@ -92,7 +97,10 @@ class Collector:
             return None
         # (chains, draws, examples, outputs)
         everywhere = np.array([chain[-length:] for chain in self._outputs.values()])
-        traces = {name: np.array([chain[-length:] for chain in rows.values()]) for name, rows in self._latent.items()}
+        traces = Traces(
+            {name: np.array([chain[-length:] for chain in rows.values()]) for name, rows in self._latent.items()},
+            [chain[-length:] for chain in self._weights.values()],
+        )
         for example in range(everywhere.shape[2]):
             spread = everywhere[:, :, example].reshape(-1, len(self._chosen)).std(axis=0)
             traces[f"output of test example {example}"] = everywhere[:, :, example, int(spread.argmax())]
