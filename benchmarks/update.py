@@ -85,8 +85,10 @@ def blocks(weights: int, sparse: int) -> list[BlockState]:
     v, rho, s = grad.square(), torch.full((sparse,), 0.5), torch.full((sparse,), 0.5)
     cut = weights - sparse
     dense = BlockState(GaussianPrior(), RMSprop(), beta[:cut], grad[:cut], moments=(v[:cut],), numbers=(1.0,))
-    numbers = tuple(SpikeSlab().numbers(1.0, {"delta": 0.5}))
-    last = BlockState(SpikeSlab(), RMSprop(), beta[cut:], grad[cut:], cut, (rho, s), (v[cut:],), numbers=numbers)
+    numbers = tuple(SpikeSlab(latents="averaged").numbers(1.0, {"delta": 0.5}))
+    last = BlockState(
+        SpikeSlab(latents="averaged"), RMSprop(), beta[cut:], grad[cut:], cut, (rho, s), (v[cut:],), numbers=numbers
+    )
     return [dense, last] if cut else [last]
 
 

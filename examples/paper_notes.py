@@ -32,7 +32,7 @@ def v_weights() -> Numbers:
         ("printed", "printed, V = (1-alpha) V + alpha g*g", 1 - 0.999),
         ("holds", "holds,   V = alpha V + (1-alpha) g*g", 0.999),
     ):
-        squares, sampler, _ = gaussian_chain(0.05, RMSprop(alpha=memory, eta=1.0), 3000)
+        squares, sampler, _ = gaussian_chain(0.05, RMSprop.as_printed(memory, 1.0), 3000)
         spread, variance = float(sampler.vectors["v"].std() / sampler.vectors["v"].mean()), float(squares.mean())
         values |= {name: variance, f"{name}_spread": spread}
         print(f"{text}: standard deviation of V {spread:.2f} of its mean, variance of the samples {variance:.2f}")
@@ -48,7 +48,12 @@ def noise_covariance() -> Numbers:
         beta += -eps * metric * beta / scale**2 + np.sqrt(2 * eps * np.sqrt(metric)) * rng.normal(size=3000)
         squares += (k >= steps // 2) * (beta / scale) ** 2 / (steps - steps // 2)
     paper = squares.reshape(3, -1).mean(1)
-    ours = gaussian_chain(eps, RMSprop(alpha=1.0), steps, scales=torch.tensor(scale))[0].reshape(3, -1).mean(1).numpy()
+    ours = (
+        gaussian_chain(eps, RMSprop.as_printed(1.0), steps, scales=torch.tensor(scale))[0]
+        .reshape(3, -1)
+        .mean(1)
+        .numpy()
+    )
     print("variance over the target's variance, targets N(0, s^2) with s = 0.25, 1, 4")
     print("printed, covariance 2 eps G^(1/2): " + ", ".join(f"{v:.2f}" for v in paper))
     print("holds,   covariance 2 eps G:       " + ", ".join(f"{v:.2f}" for v in ours))
@@ -96,11 +101,11 @@ def gamma_sum() -> Numbers:
 def gamma_bias() -> Numbers:
     """Leaving out Gamma widens the samples, by an amount that depends on (1-alpha)/eps."""
     exact = stationary_variance(lambda beta: 1 + np.abs(beta))
-    squares, _, messages = gaussian_chain(0.01, RMSprop(alpha=0.0, eta=1.0), 3000)
+    squares, _, messages = gaussian_chain(0.01, RMSprop.as_printed(0.0, 1.0), 3000)
     plain = float(squares.mean())
     corrected = variance(0.01, RMSprop(alpha=0.0, eta=1.0, correction="auto"), 3000)
-    large = variance(0.1, RMSprop(alpha=0.99, eta=1.0), 1000)
-    small = variance(0.01, RMSprop(alpha=0.99, eta=1.0), 3000)
+    large = variance(0.1, RMSprop.as_printed(0.99, 1.0), 1000)
+    small = variance(0.01, RMSprop.as_printed(0.99, 1.0), 3000)
     print("variance of samples of N(0, 1), eta = 1")
     print(f"alpha = 0, no Gamma: {exact:.3f} by quadrature, {plain:.2f} from the chain at eps = 0.01")
     print(f"alpha = 0, with Gamma (correction='auto'): {corrected:.2f} from the chain at eps = 0.01")

@@ -26,7 +26,7 @@ from sparse_langevin.sampling.schedules import Schedule
 
 Numbers = dict[str, float]
 N, P, SIGMA = 100, 200, math.sqrt(3.0)  # the paper's first regression test
-PRIOR = SpikeSlab(v0=0.1, v1=100.0)
+PRIOR = SpikeSlab(v0=0.1, v1=100.0, latents="averaged")
 PAPER_STEP = Polynomial(0.05, 0.0, 1 / 3)
 PAPER_OMEGA = Polynomial(100.0, 100.0, 0.7)
 CAPPED_OMEGA = Polynomial(100.0, 100.0, 0.7, cap=0.1)
@@ -34,7 +34,7 @@ CAPPED_OMEGA = Polynomial(100.0, 100.0, 0.7, cap=0.1)
 
 def sigma_quadratic() -> Numbers:
     """The quadratic for sigma has three plus signs, and so no positive root."""
-    rng, prior, likelihood = np.random.default_rng(0), SpikeSlab(), GaussianLikelihood()
+    rng, prior, likelihood = np.random.default_rng(0), SpikeSlab(latents="averaged"), GaussianLikelihood()
     slab = torch.arange(P) < P // 2
     beta = torch.where(slab, torch.tensor(rng.normal(0, SIGMA * prior.v1**0.5, P)), 0.0)
     beta += torch.where(slab, 0.0, torch.tensor(rng.laplace(0, SIGMA * prior.v0, P)))
@@ -141,7 +141,7 @@ def delta_collapse() -> Numbers:
         ("mode", "printed, (sum rho + a - 1)/(a + b + p - 2)"),
         ("mean", "holds,   (sum rho + a)/(a + b + p)"),
     ):
-        prior = SpikeSlab(v0=0.1, v1=100.0, delta_update=update)
+        prior = SpikeSlab(v0=0.1, v1=100.0, delta_update=update, latents="averaged")
         sampler, _, _ = regression_run(steps=5000, prior=prior)
         delta, rho = sampler.delta["weight"], sampler.inclusion()["weight"].flatten()
         print(f"{text + ':':<43} delta = {delta:.1e}, inclusion of beta_1 {float(rho[0]):.2f}")
@@ -151,7 +151,7 @@ def delta_collapse() -> Numbers:
 
 def log_odds() -> Numbers:
     """The quotient a/(a + b) underflows to 0/0; its log-odds do not."""
-    beta, prior, delta = np.float64(3.0), SpikeSlab(), 0.5
+    beta, prior, delta = np.float64(3.0), SpikeSlab(latents="averaged"), 0.5
     values: Numbers = {}
     for sigma in (1.0, 0.02):
         a = np.exp(-(beta**2) / (2 * sigma**2 * prior.v1)) / math.sqrt(2 * math.pi * sigma**2 * prior.v1) * delta
@@ -169,7 +169,7 @@ def rho_exact() -> Numbers:
     n, grid, values = 100, torch.linspace(-6, 6, 240_001, dtype=torch.float64), {}
     print(f"one standardised predictor, n = {n}, sigma = 1, delta = 0.5; estimates of 0, 2, 3 and 5 standard errors")
     for v0 in (0.1, 0.03):
-        prior, shown = SpikeSlab(v0=v0), []
+        prior, shown = SpikeSlab(v0=v0, latents="averaged"), []
         r = inclusion_odds(grid, prior, 1.0, 0.5)
         for errors in (0, 2, 3, 5):
             fit = n / 2 * (grid - errors / math.sqrt(n)).square()
@@ -258,7 +258,7 @@ def regression_run(
             num_data=N,
             step_size=step_size,
             prior=prior,
-            preconditioner=RMSprop(alpha=alpha),
+            preconditioner=RMSprop.as_printed(alpha),
             omega=omega,
             pruning=pruning,
         )

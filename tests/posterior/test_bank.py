@@ -50,7 +50,7 @@ def test_sixteen_bits_are_off_by_little_of_the_spread(place, dtype, tmp_path):
     assert max(np.abs(vectors[s] - first).max() for s in (20, 40)) > 0.01
 
 
-@pytest.mark.filterwarnings("ignore:1 - alpha")
+@pytest.mark.filterwarnings("ignore:the chain is too warm")
 def test_predictions_change_by_little_of_their_spread():
     """By far less than with weights rounded to bfloat16, and less than to float16, where the data are many."""
     torch.manual_seed(0)

@@ -286,7 +286,7 @@ def test_a_failed_step_leaves_the_statistics_as_they_were():
 
 def test_curvature_with_batch_statistics():
     """The estimate of the Hessian differentiates through the statistics twice, and evaluates the batch once."""
-    metric = RMSprop(correction="hutchinson")
+    metric = RMSprop(alpha=0.0, eta=10.0, correction="hutchinson")
     sampler = psgld(network(), GaussianLikelihood(), num_data=25, step_size=1e-5, preconditioner=metric)
     sampler.step(X, Y)
     assert int(sampler.model[1].num_batches_tracked) == 1 and torch.isfinite(sampler.flat.vector).all()

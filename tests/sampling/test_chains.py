@@ -276,7 +276,7 @@ def test_chains_that_disagree_about_inclusion():
     """Each begins where its prior says, and has no time to leave."""
 
     def biased(chain):
-        return linear(chain, prior=SpikeSlab(delta=0.99 if chain == 1 else 0.01), omega=1e-6)
+        return linear(chain, prior=SpikeSlab(delta=0.99 if chain == 1 else 0.01, latents="averaged"), omega=1e-6)
 
     with pytest.warns(ChainWarning, match=r"whether weight\[0, \d\] belongs in the model: its rho is 0.99 in chain 1"):
         found = fit_chains(biased, loader, chains=3, steps=5, bank=PosteriorBank(), workers=0)

@@ -91,7 +91,7 @@ def assert_equal(ours, theirs, engine):
 @pytest.mark.parametrize("algorithm", [sgld_sa, psgld_sa])
 def test_zero_omega_is_a_fixed_prior(data, algorithm):
     """With omega = 0 the latent variables stay, and the prior is exp(-kappa0|b|/sigma - kappa1 b^2/(2 sigma^2))."""
-    prior = SpikeSlab(v0=0.3, v1=4.0, delta=0.25)
+    prior = SpikeSlab(v0=0.3, v1=4.0, delta=0.25, latents="averaged")
     sigma = 0.5
     likelihood = GaussianLikelihood(sigma=sigma)
     ours = make_model(dtype=torch.float64)

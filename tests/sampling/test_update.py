@@ -25,7 +25,10 @@ ALPHA = Polynomial(0.5, 1.0, 0.3)
 OMEGA = Polynomial(1.0, 5.0, 0.7)
 TAU = 2.0
 PRUNING = Pruning(target=0.5, end=15, every=4)
-LAYERS = {"0.weight": SpikeSlab(v0=0.2, v1=5.0), "2": SpikeSlab(v0=0.05, v1=20.0, b=3.0)}
+LAYERS = {
+    "0.weight": SpikeSlab(v0=0.2, v1=5.0, latents="averaged"),
+    "2": SpikeSlab(v0=0.05, v1=20.0, b=3.0, latents="averaged"),
+}
 
 
 def make_pair(preconditioned, adaptive, categorical, masked, dtype, engine, momentum=0.0):

@@ -28,7 +28,7 @@ def test_settings_make_the_chain_they_describe():
     assert sampler.pruning == Pruning(0.5, end=50)
     assert (sampler.timetable._tau(50), sampler.timetable._tau(51)) == (math.inf, 1.0)
     priors = sampler._priors
-    assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, a=480, b=480, delta=0.5)
+    assert priors["layers.1.weight"] == SpikeSlab(v0=0.3, v1=2.0, a=480, b=480, delta=0.5, latents="averaged")
     assert priors["(dense)"] == GaussianPrior(0.7)
     plain = make_chain(short("sgld", step_size=0.5, warmup=0.0), Small(grid), rows=30, outputs=110, steps=100)
     assert (

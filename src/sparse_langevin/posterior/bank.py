@@ -252,19 +252,8 @@ class PosteriorBank:
     ) -> Classification:
         """Return class probabilities and their uncertainty, for a model whose outputs are logits (n, classes, ...).
 
-        The probabilities are averages of softmax over the samples, weighted by step size. Memory does not grow with
-        the number of samples.
-
-        Parameters
-        ----------
-        model
-            The model that was sampled.
-        inputs
-            A tensor, a tuple of positional inputs, or a mapping of named inputs.
-        batch_size
-            Number of examples in one call of the model; None for all at once.
-        statistics
-            Training inputs, for models that were sampled with BatchNorm in training mode. See `Predictive`.
+        The probabilities are averages of softmax over the samples, weighted by step size. The parameters are those of
+        `predict`.
 
         Examples
         --------

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-TOLERANCE = 0.5  # in rho of one weight: with less, noise could make the difference where the data leave it open
+TOLERANCE = 0.25  # in rho of one weight: with less, noise could make the difference where the data leave it open
 LAYER_TOLERANCE = 0.1  # in the average of rho over a layer, whose noise is far smaller
 REMEDY = (
     "Either they have not settled yet, or the updates of rho have several fixed points and the chains are at different "
-    "ones, so that rho depends on where a chain began. Run longer; if they still disagree, use a wider spike (larger "
-    "v0), or start in the slab (SpikeSlab(delta=0.99))."
+    "ones, so that rho depends on where a chain began. Run longer; if they still disagree, sum gamma out "
+    "(SpikeSlab(latents='summed')), or use a wider spike (larger v0)."
 )
 
 

@@ -17,7 +17,7 @@ from sparse_langevin.sampling.flat import SparseChoice
 from sparse_langevin.sampling.kernels import EngineName
 from sparse_langevin.sampling.likelihoods import Likelihood, LogLikelihood
 from sparse_langevin.sampling.metrics import Identity, Metric, RMSprop
-from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab, as_prior
+from sparse_langevin.sampling.priors import GaussianPrior, Prior, as_prior
 from sparse_langevin.sampling.pruning import Pruning
 from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.sampling.schedules import Schedule
@@ -91,7 +91,7 @@ def sgld_sa(
     *,
     num_data: int,
     step_size: float | Schedule,
-    prior: Prior | Mapping[str, Prior] = SpikeSlab(),
+    prior: Prior | Mapping[str, Prior] | None = None,
     **options: Unpack[Options],
 ) -> Sampler:
     """SGLD with a spike-and-slab prior learned by stochastic approximation (Deng et al., 2019).
@@ -111,7 +111,7 @@ def psgld_sa(
     *,
     num_data: int,
     step_size: float | Schedule,
-    prior: Prior | Mapping[str, Prior] = SpikeSlab(),
+    prior: Prior | Mapping[str, Prior] | None = None,
     preconditioner: Metric = RMSprop(),
     **options: Unpack[Options],
 ) -> Sampler:

@@ -95,6 +95,7 @@ def fit_chains(
     progress: bool | None = None,
     timed: bool = False,
     tensorboard: bool = False,
+    control_variates: int | None = None,
 ) -> Chains[BankT]:
     """Run several chains at a time, each in a process of its own, and pool their samples.
 
@@ -137,6 +138,8 @@ def fit_chains(
         As in `fit`.
     tensorboard
         As in `fit`.
+    control_variates
+        As in `fit`.
 
     Returns
     -------
@@ -146,13 +149,14 @@ def fit_chains(
     """
     chains = as_count(chains, "chains", low=1, high=MOST)
     loader: Any = [None] if is_function(train) else train
-    length = check_arguments(loader, steps, epochs, evaluate_every, save_every)
+    length = check_arguments(loader, steps, epochs, evaluate_every, save_every, control_variates)
     if workers is not None:
         workers = as_count(workers, "workers")
     if tensorboard and run is None:
         raise ValueError("tensorboard=True needs a run folder to write to: fit_chains(..., run=FOLDER)")
     options = {"steps": steps, "epochs": epochs, "evaluate": evaluate, "evaluate_every": evaluate_every}
     options |= {"save_every": save_every, "timed": timed, "tensorboard": tensorboard}
+    options |= {"control_variates": control_variates}
     recipe = Recipe(make, train, tuple(callbacks), options)
     total = steps if epochs is None or length is None or is_function(train) else epochs * length
     folder = Path(run) if run is not None else None

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sparse_langevin.sampling.flat import FlatParameters, named_parameters_of, unknown_name
 from sparse_langevin.sampling.health import warn
-from sparse_langevin.sampling.priors import Prior, SpikeSlab, as_prior
+from sparse_langevin.sampling.priors import Prior, as_prior, default_prior
 
 
 def as_count(value: Any, name: str, *, low: int = 0, high: float = math.inf) -> int:
@@ -55,17 +55,19 @@ def require_finite(
 
 
 def assign_priors(
-    model: nn.Module, flat: FlatParameters, prior: Prior | Mapping[str, Prior], dense: Prior
+    model: nn.Module, flat: FlatParameters, prior: Prior | Mapping[str, Prior] | None, dense: Prior
 ) -> dict[str, Prior]:
     """Return the prior of each block."""
     shapes = {entry.name: entry.shape for entry in flat.entries}
     sparse = [block.name for block in flat.sparse_blocks]
     priors = {block.name: as_prior(dense, "dense_prior") for block in flat.blocks if not block.sparse}
+    usual = default_prior(len(sparse))
+    prior = usual if prior is None else prior
     if not isinstance(prior, Mapping):
         if as_prior(prior, "prior").vectors and not sparse:
             raise ValueError(f"{prior!r} needs sparse layers, but none were found: name them with sparse=[...]")
         return priors | {name: prior.for_layer(shapes[name]) for name in sparse}
-    priors |= {name: SpikeSlab().for_layer(shapes[name]) for name in sparse}
+    priors |= {name: usual.for_layer(shapes[name]) for name in sparse}
     for key, value in prior.items():
         names = named_parameters_of(model, key)
         if not names <= set(sparse):

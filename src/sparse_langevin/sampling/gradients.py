@@ -5,7 +5,9 @@ here and nowhere else.
 """
 
 import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +63,18 @@ class Gradient:
         float(result.evaluation.loss)  # waits for the device, so that the time is right
         self.seconds += time.perf_counter() - begin
         return result
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Leave random states and running statistics as they were."""
+        vector = self._flat.vector
+        with torch.random.fork_rng([vector.device] if vector.is_cuda else []), self.norms.restored():
+            yield
+
+    def initial_sigma(self, data: Any) -> float:
+        """Return the noise level at which a chain starts, from a likelihood that takes it from the data."""
+        with self.looking():
+            return float(cast(Any, self._likelihood).initial_sigma(self._model, data))
 
     def at(self, data: Any, sigma: float) -> int:
         """Write the gradient of a batch alone to ``flat.grad``, without an anchor; return the number of examples."""

@@ -22,7 +22,7 @@ from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.layout import make_scalars, make_states, make_vectors
 from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood, LogLikelihood, as_likelihood
 from sparse_langevin.sampling.metrics import Identity, Metric, as_metric
-from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
+from sparse_langevin.sampling.priors import GaussianPrior, Prior
 from sparse_langevin.sampling.pruning import Layer, Pruning, prune
 from sparse_langevin.sampling.schedules import Polynomial, Schedule, describe
 from sparse_langevin.sampling.timetable import Timetable
@@ -46,7 +46,7 @@ class Sampler:
         eps_k, a number or a schedule. It multiplies the gradient summed over the data.
     prior
         Prior of the sparse layers: `SpikeSlab`, `GaussianPrior`, one of your own (see `priors`), or a mapping from
-        layer names to priors (layers that are not named get ``SpikeSlab()``).
+        layer names to priors. The default is ``SpikeSlab()`` for one layer and `SpikeSlab.for_network` for several.
     preconditioner
         The metric of the Langevin step: `Identity`, `RMSprop`, or one of your own (see `metrics`).
     dense_prior
@@ -86,7 +86,7 @@ class Sampler:
         *,
         num_data: int,
         step_size: float | Schedule,
-        prior: Prior | Mapping[str, Prior] = SpikeSlab(),
+        prior: Prior | Mapping[str, Prior] | None = None,
         preconditioner: Metric = Identity(),
         dense_prior: Prior = GaussianPrior(),
         omega: float | Schedule = OMEGA,
@@ -118,7 +118,7 @@ class Sampler:
 
         self.steps = 0
         """Number of steps taken so far."""
-        self.sigma = float(self.likelihood.sigma)
+        self.sigma = 1.0 if self.likelihood.sigma is None else float(self.likelihood.sigma)
         """Current noise level."""
         self.scalars = make_scalars(self._priors)
         """The numbers that the prior of each block has learned, such as delta, by block and name."""
@@ -150,6 +150,8 @@ class Sampler:
         """
         data = batch[0] if len(batch) == 1 else batch
         k = self.steps + 1
+        if k == 1 and self.likelihood.sigma is None:
+            self.sigma = self._gradient.initial_sigma(data)
         scalars, states, size = self.timetable.at(k, self.preconditioner), self.blocks(), None
         if self.timetable.noise_begins(k) and self.preconditioner.expects(k):
             size = curvature_size(self.flat, lambda: self.gradient(data), self.probes(), k)
@@ -199,13 +201,12 @@ class Sampler:
 
     def gradient(self, data: Any) -> Tensor:
         """Return the gradient of minus the log-likelihood at the weights, estimated from a batch; no step is taken."""
-        cuda = [self.flat.vector.device] if self.flat.vector.is_cuda else []
-        with torch.random.fork_rng(cuda), self._gradient.norms.restored():
+        with self._gradient.looking():
             self._gradient(data, self.sigma, self.steps + 1)
         return self.flat.grad.clone()
 
     def blocks(self) -> list[kernels.BlockState]:
-        """Return the state of each block, with its prior's numbers at the present sigma."""
+        """Return the state of each block, with the prior's numbers at the present sigma."""
         for block, state in zip(self.flat.blocks, self._states, strict=True):
             state.numbers = tuple(state.prior.numbers(self.sigma, self.scalars[block.name]))
         return self._states

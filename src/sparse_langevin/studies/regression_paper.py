@@ -37,8 +37,10 @@ STEP = 0.05
 OMEGA = Polynomial(100.0, 100.0, 0.7, cap=0.1)
 ALPHA = 0.999
 ALGORITHMS: dict[str, Callable[..., Sampler]] = {
-    "psgld-sa": partial(psgld_sa, prior=SpikeSlab(v0=0.1, v1=100.0), preconditioner=RMSprop.as_printed(ALPHA)),
-    "sgld-sa": partial(sgld_sa, prior=SpikeSlab(v0=0.1, v1=10.0)),
+    "psgld-sa": partial(
+        psgld_sa, prior=SpikeSlab(v0=0.1, v1=100.0, latents="averaged"), preconditioner=RMSprop.as_printed(ALPHA)
+    ),
+    "sgld-sa": partial(sgld_sa, prior=SpikeSlab(v0=0.1, v1=10.0, latents="averaged")),
     "psgld": partial(psgld, preconditioner=RMSprop.as_printed(ALPHA)),
     "sgld": sgld,
 }
@@ -96,7 +98,7 @@ def sampler(method: str, predictors: int, observations: int, seed: int) -> Sampl
     scale = STEP if method_named(method).preconditioned else STEP / observations
     return ALGORITHMS[method](
         model,
-        GaussianLikelihood(),
+        GaussianLikelihood(sigma=1.0),
         num_data=observations,
         step_size=Polynomial(scale, 0.0, 1 / 3),
         omega=OMEGA,

@@ -160,7 +160,7 @@ def make_chain(settings: Settings, model: nn.Module, *, rows: int, outputs: int,
     metric = {"preconditioner": RMSprop.as_printed()} if plain else {}
     return ALGORITHMS[settings.method](
         model,
-        GaussianLikelihood(),
+        GaussianLikelihood(sigma=1.0),  # normalised outputs
         num_data=rows,
         step_size=size,
         prior=_spike_and_slab(settings, model, sparse) if settings.algorithm.selects else dense,
@@ -185,7 +185,7 @@ def _spike_and_slab(settings: Settings, model: nn.Module, sparse: list[str] | No
     chosen = choose_sparse(model, sparse)
     sizes = {name: p.numel() for name, p in model.named_parameters() if name in chosen}
     return {
-        name: SpikeSlab(settings.v0, settings.v1, a=kept * size, b=(1 - kept) * size, delta=kept)
+        name: SpikeSlab(settings.v0, settings.v1, kept * size, (1 - kept) * size, delta=kept, latents="averaged")
         for name, size in sizes.items()
     }
 

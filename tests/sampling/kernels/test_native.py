@@ -51,7 +51,9 @@ def make_states(dtype, *, metric, latent, masked, gamma, momentum=False, seed=0)
     for i, size in enumerate(SIZES):
         span = slice(start, start + size)
         spiky = latent and i > 0
-        prior = SpikeSlab(v0=0.1 * (1 + i), v1=5.0) if spiky else GaussianPrior(0.7)
+        prior = (
+            SpikeSlab(v0=0.1 * (1 + i), v1=5.0, latents=("averaged", "summed")[i % 2]) if spiky else GaussianPrior(0.7)
+        )
         states.append(
             BlockState(
                 prior,
@@ -186,14 +188,14 @@ def test_same_bits_for_one_and_two_threads(dtype, monkeypatch):
         states = [
             BlockState(GaussianPrior(), RMSprop(), beta[:99], grad[:99], moments=(v[:99],), numbers=(1.0,)),
             BlockState(
-                SpikeSlab(),
+                SpikeSlab(latents="averaged"),
                 RMSprop(),
                 beta[99:],
                 grad[99:],
                 start=99,
                 moments=(v[99:],),
                 latent=(rho[99:], s[99:]),
-                numbers=tuple(SpikeSlab().numbers(1.0, {"delta": 0.5})),
+                numbers=tuple(SpikeSlab(latents="averaged").numbers(1.0, {"delta": 0.5})),
             ),
         ]
         for k in (1, 2):

@@ -51,7 +51,7 @@ def chain(algorithm, means, prior, *, step_size, omega, seed, **options):
 
 def test_mean_square_error_is_proportional_to_omega():
     """E|theta - theta*|^2 = O(omega): log-log slope 1 over 200 replicates, theta = (rho, s)."""
-    prior = SpikeSlab(v0=1.0, v1=9.0, delta=0.5, delta_update="fixed")
+    prior = SpikeSlab(v0=1.0, v1=9.0, delta=0.5, delta_update="fixed", latents="averaged")
     exact = fixed_point(2.0, 1.0, prior)
     omegas = np.array([5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
     errors = []
@@ -71,7 +71,7 @@ def test_mean_square_error_is_proportional_to_omega():
 
 @pytest.mark.parametrize("algorithm", [sgld_sa, psgld_sa])
 def test_rho_reaches_the_quadrature_fixed_point(algorithm):
-    prior = SpikeSlab(v0=1.0, v1=9.0, delta=0.5, delta_update="fixed")
+    prior = SpikeSlab(v0=1.0, v1=9.0, delta=0.5, delta_update="fixed", latents="averaged")
     means = [0.0, 1.0, 2.0, 3.0, 5.0]
     options = {"preconditioner": RMSprop(alpha=0.999, eta=0.1)} if algorithm is psgld_sa else {}
     sampler = chain(
@@ -118,7 +118,7 @@ def test_rho_equals_enumeration_of_all_models(algorithm, step_size):
     rng = np.random.default_rng(0)
     x = math.sqrt(n) * np.linalg.qr(rng.normal(size=(n, p)))[0]
     y = x @ np.array([2.0, 1.0, 0.7, 0.5, 0.4, 0.3, 0.2, 0.0, 0.0, 0.0]) + rng.normal(size=n)
-    prior = SpikeSlab(v0=0.1, v1=10.0, delta=0.5, delta_update="fixed")
+    prior = SpikeSlab(v0=0.1, v1=10.0, delta=0.5, delta_update="fixed", latents="averaged")
     exact = enumerate_models(x.T @ y / n, n, prior)
     assert ((exact > 0.1) & (exact < 0.9)).sum() >= 3  # not only clear cases
 

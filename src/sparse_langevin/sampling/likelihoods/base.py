@@ -29,14 +29,15 @@ class BatchEvaluation(NamedTuple):
 class Likelihood(Protocol):
     """What the sampler needs from a likelihood.
 
-    A likelihood that learns its noise level also has ``next_sigma(residuals, weights, rss, linear, quadratic)``, see
+    A likelihood whose sigma is None has ``initial_sigma(model, batch)``, with which the noise level starts from the
+    first batch. One that learns its noise level also has ``next_sigma(residuals, weights, rss, linear, quadratic)``, see
     `GaussianLikelihood`, and gives ``rss`` in its evaluations. If observations are the model's output plus noise of
     standard deviation sigma, it has ``additive_noise = True``, and predictions include that noise.
     """
 
     @property
-    def sigma(self) -> float:
-        """The initial noise level; 1 if there is none."""
+    def sigma(self) -> float | None:
+        """The initial noise level, or None to start from the data; 1 if there is none."""
 
     @property
     def learn(self) -> bool:

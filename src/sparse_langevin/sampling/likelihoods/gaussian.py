@@ -23,7 +23,8 @@ class GaussianLikelihood:
     Parameters
     ----------
     sigma
-        The initial noise level, or the fixed one.
+        The initial noise level, or the fixed one. None (default) starts from the data: the root mean square of the
+        residuals of the first batch. If sigma is not learned, it is 1.
     learn
         Whether to learn sigma by stochastic approximation (the default) or to keep it fixed.
     nu
@@ -34,7 +35,7 @@ class GaussianLikelihood:
 
     additive_noise: ClassVar = True
 
-    sigma: float = 1.0
+    sigma: float | None = None
     learn: bool = True
     nu: float = 1.0
     lambda_: float = 1.0
@@ -42,8 +43,10 @@ class GaussianLikelihood:
     def __post_init__(self) -> None:
         for name in ("sigma", "nu", "lambda_"):
             value = getattr(self, name)
-            if not 0 < value < math.inf:
+            if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"GaussianLikelihood.{name} must be a positive number, got {value!r}")
+        if self.sigma is None and not self.learn:
+            object.__setattr__(self, "sigma", 1.0)
 
     def evaluate(self, model: nn.Module, batch: Any, sigma: float) -> BatchEvaluation:
         """Return the log-likelihood and the sum of squared residuals of a batch (inputs, targets)."""
@@ -63,6 +66,12 @@ class GaussianLikelihood:
             rss=value,
             residuals_per_example=residuals // examples,
         )
+
+    def initial_sigma(self, model: nn.Module, batch: Any) -> float:
+        """Return the root mean square of the residuals of a batch."""
+        with torch.no_grad():
+            sigma = float(self.evaluate(model, batch, 1.0).loss) ** 0.5
+        return sigma if 0 < sigma < math.inf else 1.0
 
     def output_curvature(self, outputs: Tensor, sigma: float) -> Tensor:
         """Return the second derivative of the log-likelihood with respect to each output."""

@@ -32,7 +32,7 @@ from torch import Tensor
 from sparse_langevin.sampling.mixture import delta_mean, log_ratio_at_zero
 from sparse_langevin.sampling.priors.base import NativePrior, Numbers, Prior, Scalars, Vectors
 
-COLLAPSE_STEP = 10_000  # not earlier, since weights may take long to leave the spike
+COLLAPSE_STEPS = (1000, 3000, 10_000)  # counted from the end of ``hold``
 
 
 class _Numbers(NamedTuple):
@@ -77,10 +77,10 @@ class SpikeSlab(Prior):
         paper's (sum rho + a - 1)/(a + b + p - 2); with a = 1 it drives delta, and with it every weight, to zero.
         ``"fixed"`` keeps delta.
     latents
-        ``"averaged"`` (default) is the paper's stochastic approximation: the drift of a weight uses an average over
-        past weights. Its fixed point need not be unique if weights are correlated, and rho is not a probability then.
-        ``"summed"`` samples the weights with gamma summed out; rho is the posterior probability of inclusion, up to the
-        error of the chain.
+        ``"summed"`` (default) samples the weights with gamma summed out; rho is the posterior probability of inclusion,
+        up to the error of the chain. ``"averaged"`` is the paper's stochastic approximation: the drift of a weight uses
+        an average over past weights. Its fixed point need not be unique if weights are correlated, and rho is not a
+        probability then.
     scale
         What takes the place of sigma in the two scales: ``"sigma"`` (default) is the noise level, as in the paper;
         ``"fan-in"`` is one over the square root of a layer's number of inputs, as in the initial weights of networks;
@@ -97,7 +97,7 @@ class SpikeSlab(Prior):
     b: float | None = None
     delta: float = 0.5
     delta_update: Literal["mean", "mode", "fixed"] = "mean"
-    latents: Literal["averaged", "summed"] = "averaged"
+    latents: Literal["averaged", "summed"] = "summed"
     scale: float | Literal["sigma", "fan-in"] = "sigma"
     hold: int = 0
 
@@ -118,6 +118,22 @@ class SpikeSlab(Prior):
         named = self.scale in ("sigma", "fan-in")
         if not named and (isinstance(self.scale, str | bool) or not 0 < self.scale < math.inf):
             raise ValueError(f"SpikeSlab.scale must be 'sigma', 'fan-in' or a positive number, got {self.scale!r}")
+
+    @classmethod
+    def for_network(cls, **changes: Any) -> "SpikeSlab":
+        """Return the default for networks, which starts in the slab and has the scale of initial weights.
+
+        Parameters
+        ----------
+        **changes
+            Parameters of `SpikeSlab` that are to be different.
+
+        Examples
+        --------
+        >>> SpikeSlab.for_network(v0=0.05).scale
+        'fan-in'
+        """
+        return replace(cls(b=1.0, delta=0.99, scale="fan-in", hold=1000), **changes)
 
     @property
     def scales_with_sigma(self) -> bool:
@@ -147,7 +163,7 @@ class SpikeSlab(Prior):
         if self.scale != "sigma":
             sigma = float(self.scale)
         numbers = _Numbers(1.0 / (self.v0 * sigma), 1.0 / (self.v1 * (sigma * sigma)), log_odds)
-        return _Summed(*numbers, 4.0 / (scalars["steps"] + 4.0)) if self.latents == "summed" else numbers
+        return _Summed(*numbers, 4.0 / (scalars.get("steps", 0.0) + 4.0)) if self.latents == "summed" else numbers
 
     def add_gradient(self, grad: Tensor, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
         """Add kappa0*sign(beta)/sigma + kappa1*beta/sigma^2."""
@@ -215,12 +231,12 @@ class SpikeSlab(Prior):
 
     def trouble(self, step: int, included: float) -> str | None:
         """Warn if the expected number of the layer's weights in the slab is below one half."""
-        if step != COLLAPSE_STEP or included >= 0.5:
+        if step - self.hold not in COLLAPSE_STEPS or included >= 0.5:
             return None
         return (
             f"every weight is in the spike after {step} steps (the expected number in the slab is {included:.2g}). If "
-            "weights of this layer should be selected, use a smaller v0, standardise the inputs, or start in the slab "
-            "with SpikeSlab(delta=0.99, b=1.0)."
+            "weights of this layer should be selected, use a smaller v0, standardise the inputs, or, in a network, "
+            "start in the slab: SpikeSlab.for_network(hold=...) with a longer hold."
         )
 
     def native(self) -> NativePrior:
@@ -260,3 +276,8 @@ def _native(summed: bool) -> NativePrior:
         return (rho + rate * (r - rho), r), (r, (real(r, 1.0) - r) * size, r * square)
 
     return NativePrior(gradient, curvature, summed_update if summed else update)
+
+
+def default_prior(sparse_layers: int) -> SpikeSlab:
+    """Return the prior of models with so many sparse layers, if the user chooses none."""
+    return SpikeSlab() if sparse_layers == 1 else SpikeSlab.for_network()
