@@ -30,7 +30,7 @@ class Likelihood(Protocol):
     """What the sampler needs from a likelihood.
 
     A likelihood whose sigma is None has ``initial_sigma(model, batch)``, with which the noise level starts from the
-    first batch. One that learns its noise level also has ``next_sigma(residuals, weights, rss, linear, quadratic)``, see
+    first batch. One that learns its noise level has ``next_sigma(residuals, weights, rss, linear, quadratic)``, see
     `GaussianLikelihood`, and gives ``rss`` in its evaluations. If observations are the model's output plus noise of
     standard deviation sigma, it has ``additive_noise = True``, and predictions include that noise.
     """

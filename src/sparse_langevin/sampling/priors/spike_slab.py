@@ -32,7 +32,7 @@ from torch import Tensor
 from sparse_langevin.sampling.mixture import delta_mean, log_ratio_at_zero
 from sparse_langevin.sampling.priors.base import NativePrior, Numbers, Prior, Scalars, Vectors
 
-COLLAPSE_STEPS = (1000, 3000, 10_000)  # counted from the end of ``hold``
+COLLAPSE_STEPS = (3000, 10_000)  # counted from the end of ``hold``
 
 
 class _Numbers(NamedTuple):
