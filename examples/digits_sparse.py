@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from sparse_langevin import Batches, CategoricalLikelihood, Cosine, PosteriorBank, Pruning, SpikeSlab, fit, psgld_sa
+from sparse_langevin import Batches, CategoricalLikelihood, Cosine, PosteriorBank, Pruning, fit, psgld_sa
 
 TARGET, STEPS, PRUNED = 0.9, 4000, 2400
 
@@ -63,8 +63,6 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
         CategoricalLikelihood(),
         num_data=len(data["train"][0]),
         step_size=Cosine(3e-3, STEPS, final=3e-4),
-        # A network starts in the slab: from delta = 0.5 the spike would pull in all weights before the data matter.
-        prior=SpikeSlab(v0=0.02, v1=1.0, b=1.0, delta=0.99),
         tau=10.0,  # a cold posterior: with 17 times more weights than digits, tau = 1 is less accurate
         pruning=Pruning(target=TARGET, start=400, end=PRUNED),
         seed=seed,

@@ -22,7 +22,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from sparse_langevin import Batches, GaussianLikelihood, PosteriorBank, RMSprop, fit, psgld
+from sparse_langevin import Batches, GaussianLikelihood, PosteriorBank, fit, psgld
 from sparse_langevin.posterior import Prediction
 
 NOISE, WIDTH, CHAINS, STEPS, BURN_IN = 0.2, 10, 4, 4000, 1000
@@ -56,7 +56,7 @@ def sample(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[nn.Module, Posterio
             GaussianLikelihood(lambda_=0.1),  # a first guess of the noise variance, worth one observation
             num_data=len(x),
             step_size=4e-3,
-            preconditioner=RMSprop(alpha=0.999),
+            momentum=0.9,
             seed=seed,
             chain=chain,
         )

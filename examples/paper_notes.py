@@ -104,14 +104,19 @@ def gamma_bias() -> Numbers:
     squares, _, messages = gaussian_chain(0.01, RMSprop.as_printed(0.0, 1.0), 3000)
     plain = float(squares.mean())
     corrected = variance(0.01, RMSprop(alpha=0.0, eta=1.0, correction="auto"), 3000)
-    large = variance(0.1, RMSprop.as_printed(0.99, 1.0), 1000)
-    small = variance(0.01, RMSprop.as_printed(0.99, 1.0), 3000)
     print("variance of samples of N(0, 1), eta = 1")
     print(f"alpha = 0, no Gamma: {exact:.3f} by quadrature, {plain:.2f} from the chain at eps = 0.01")
     print(f"alpha = 0, with Gamma (correction='auto'): {corrected:.2f} from the chain at eps = 0.01")
-    print(f"alpha = 0.99, no Gamma: {large:.2f} at eps = 0.1, {small:.2f} at eps = 0.01")
+    values: Numbers = {"quadrature": exact, "plain": plain, "corrected": corrected}
+    for alpha in (0.9, 0.99, 0.999):
+        for eps, steps in ((0.1, 1000), (0.01, 3000)):
+            values[f"moving_{alpha}_{eps}"] = variance(eps, RMSprop.as_printed(alpha, 1.0), steps)
+            values[f"frozen_{alpha}_{eps}"] = variance(eps, RMSprop(alpha, 1.0, freeze=steps // 3), steps)
+        found = [values[f"{kind}_{alpha}_{eps}"] for eps in (0.1, 0.01) for kind in ("moving", "frozen")]
+        shown = "{:.2f}, frozen {:.2f} at eps = 0.1; {:.2f}, frozen {:.2f} at eps = 0.01".format(*found)
+        print(f"alpha = {alpha}, no Gamma: {shown}")
     show(messages)
-    return {"quadrature": exact, "plain": plain, "corrected": corrected, "large_eps": large, "small_eps": small}
+    return values
 
 
 def tau_gamma() -> Numbers:

@@ -81,8 +81,10 @@ BOUNDS = {
         "quadrature": (1.4435, 1.4440),
         "plain": (1.39, 1.50),
         "corrected": (0.96, 1.04),
-        "large_eps": (1.04, 1.10),
-        "small_eps": (1.17, 1.27),
+        "moving_0.9_0.01": (1.3, 1.5),
+        "moving_0.99_0.1": (1.04, 1.10),
+        "moving_0.99_0.01": (1.17, 1.27),
+        **{f"frozen_{alpha}_0.01": (0.96, 1.04) for alpha in (0.9, 0.99, 0.999)},
     },
     "tau-gamma": {"printed": (0.360, 0.364), "holds": (0.48, 0.52)},
     "delta-collapse": {

@@ -25,7 +25,7 @@ def test_a_share_of_the_damage(ground, tmp_path):
         quick = [trial for trial in whole if trial.group == group and not trial.facts[3].startswith(damage.SLOW)]
         for kind, count in (("flip", 2), ("cut", number % 2)):
             chosen += chance.sample([trial for trial in quick if trial.facts[1] == kind], count)
-    assert len(chosen) == 60
+    assert len(chosen) == 2 * len(damage.FORMATS) + len(damage.FORMATS) // 2
     broken = []
     for number, trial in enumerate(chosen):
         (scratch := tmp_path / str(number)).mkdir()
