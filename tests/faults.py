@@ -249,6 +249,43 @@ FAULTS = [
     Fault("advice without the noise of batches", "sampling/step_size.py", '1.0 / limits["noise"]', "0.0"),
     Fault("advice that ignores tau", "sampling/step_size.py", "(tau * noise) if noise", "noise if noise"),
     Fault("advice without the metric", "sampling/step_size.py", "chosen, metric.sqrt())", "chosen, metric**0)"),
+    Fault(
+        "gamma summed out of the weights before the last step",
+        "sampling/priors/spike_slab.py",
+        "            s.copy_(self.inclusion(beta, numbers))\n            rho.add_((s - rho) * numbers[3])\n",
+        "            rho.add_((s - rho) * numbers[3])\n            s.copy_(self.inclusion(beta, numbers))\n",
+    ),
+    Fault(
+        "native: rho of summed latents is the last r",
+        "sampling/priors/spike_slab.py",
+        "(rho + rate * (r - rho), r)",
+        "(r, r)",
+    ),
+    Fault(
+        "rho does not forget the beginning", "sampling/priors/spike_slab.py", "4.0 / (scalars.get", "1.0 / (scalars.get"
+    ),
+    Fault(
+        "the fan-in of the wrong side", "sampling/priors/spike_slab.py", "math.prod(shape[1:])", "math.prod(shape[:1])"
+    ),
+    Fault("delta is never held", "sampling/priors/spike_slab.py", '["steps"] <= self.hold', '["steps"] < 0'),
+    Fault(
+        "weights with a scale of their own in the equation for sigma",
+        "sampling/priors/spike_slab.py",
+        "else (1.0, math.inf, math.inf)",
+        "else (1.0, self.v0, self.v1)",
+    ),
+    Fault(
+        "sigma starts from a sum",
+        "sampling/likelihoods/gaussian.py",
+        "self.evaluate(model, batch, 1.0).loss",
+        "self.evaluate(model, batch, 1.0).rss",
+    ),
+    Fault(
+        "networks with the prior of linear models",
+        "sampling/priors/spike_slab.py",
+        "SpikeSlab() if sparse_layers == 1 else SpikeSlab.for_network()",
+        "SpikeSlab()",
+    ),
     Fault("a warm chain passes", "sampling/health.py", "HOT = 1.21", "HOT = 12.1"),
     Fault("the temperature ignores tau", "sampling/health.py", "+= tau * float(", "+= float("),
     Fault(
