@@ -38,6 +38,7 @@ def chain(
     gamma: str | None = None,
     categorical: bool = False,
     linear: bool = False,
+    latents: str = "averaged",
 ) -> str:
     """Digest of all weights, latent variables and masks of one chain, every tenth step."""
     torch.manual_seed(0)
@@ -50,8 +51,11 @@ def chain(
     if pruned:
         options["pruning"] = sl.Pruning(0.6, end=25, every=7)
     if preconditioned:
-        options["preconditioner"] = sl.RMSprop(alpha=0.9, eta=1.0 if gamma else 1e-3, correction=gamma)
-    likelihood = sl.CategoricalLikelihood() if categorical else sl.GaussianLikelihood()
+        corrected = sl.RMSprop(alpha=0.0, eta=1.0, correction=gamma) if gamma else None
+        options["preconditioner"] = corrected or sl.RMSprop.as_printed(alpha=0.9)
+    if name.endswith("_sa"):
+        options["prior"] = sl.SpikeSlab(latents=latents)
+    likelihood = sl.CategoricalLikelihood() if categorical else sl.GaussianLikelihood(1.0)
     step_size = sl.Polynomial(1e-2 if preconditioned else 1e-4, 5.0, 0.3)
     sampler = ALGORITHMS[name](model, likelihood, num_data=ROWS, step_size=step_size, **options)
     digest = hashlib.sha256()
@@ -67,7 +71,7 @@ def chain(
 
 
 def samplers() -> dict[str, str]:
-    """Every algorithm, with and without momentum, pruning and Gamma, in both engines and precisions."""
+    """Every algorithm as printed, with and without momentum, pruning and Gamma, in both engines and precisions."""
     found = {}
     for name, engine, dtype in itertools.product(ALGORITHMS, ENGINES, DTYPES):
         cases: list[dict[str, Any]] = [
@@ -75,8 +79,9 @@ def samplers() -> dict[str, str]:
         ]
         cases += [{"categorical": True}, {"linear": True}]
         if name.startswith("psgld"):
-            cases += [{"gamma": "hutchinson", "momentum": m, "pruned": p} for m, p in ((0.0, False), (0.9, True))]
-            cases += [{"gamma": "exact", "linear": True}]
+            cases += [{"gamma": "hutchinson"}, {"gamma": "exact", "linear": True}]
+        if name.endswith("_sa"):
+            cases += [{"latents": "summed"}, {"latents": "summed", "momentum": 0.9, "pruned": True}]
         for case in cases:
             words = [f"{key}={value}" for key, value in case.items() if value]
             found[" ".join([name, engine, str(dtype).removeprefix("torch."), *words])] = chain(
