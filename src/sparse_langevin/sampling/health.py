@@ -169,10 +169,10 @@ class HealthMonitor:
         if warmth > HOT + 3.0 * uncertainty:
             cause = "velocity" if self._momentum else "gradient"
             self.tell(
-                f"the chain is too warm by a factor of {warmth:.3g}, as its {cause} shows: the noise of minibatches "
-                f"adds to the chain's own, and the samples are up to about {math.sqrt(warmth):.2g} times as wide as "
-                "the posterior. Use smaller steps (suggest_step_size finds one), larger batches, or "
-                "fit(..., control_variates=1).",
+                f"the chain is too warm by a factor of {warmth:.3g}, as its {cause} shows: the noise of minibatches, "
+                "or too large a step, adds to the chain's own noise, and the samples are up to about "
+                f"{math.sqrt(warmth):.2g} times as wide as the posterior. Use smaller steps (suggest_step_size finds "
+                "one), larger batches, or fit(..., control_variates=1).",
                 about="temperature",
             )
 
