@@ -1,0 +1,81 @@
+"""The field: who takes part, with which share of the budget, and the settings that were tried for each.
+
+Every contender has the same number of trials. Their settings were chosen by hand, the later ones with the results of
+the earlier ones in view, and judged by the NLL on the validation images alone. The full ensemble has the settings of
+the network it consists of, and no trials.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.classification.contenders import Train, adam, dropout, ensemble, ours, sghmc
+
+MEMBERS = 5
+SHARES = (0.0, 0.9)  # of zeros
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One who takes part.
+
+    ``train`` is run for the table. ``trial`` is what the search trains, if it is something cheaper: one member of an
+    ensemble. Each network that is trained gets ``budget`` times the reference.
+    """
+
+    title: str
+    train: Train
+    budget: float = 1.0
+    members: int = 1
+    trial: Train | None = None
+    settings_of: str | None = None
+    """The contender whose settings are used, if it has no trials of its own."""
+
+
+CONTENDERS = {
+    "adam": Contender("Adam", adam),
+    "ensemble": Contender(
+        "5 networks, a fifth of the budget each", ensemble(adam, MEMBERS), 1 / MEMBERS, MEMBERS, adam
+    ),
+    "ensemble-full": Contender(
+        "5 networks, 5 times the budget", ensemble(adam, MEMBERS), members=MEMBERS, settings_of="adam"
+    ),
+    "dropout": Contender("MC dropout", dropout),
+    "sghmc": Contender("posteriors SGHMC", sghmc),
+    "ours": Contender("sparse-langevin", ours),
+}
+
+REFERENCE: dict[str, Any] = {"step_size": 1e-3, "batch_size": 100, "weight_decay": 0.0}
+"""Settings of the Adam run whose CPU time is the budget; 6 epochs of it."""
+
+
+def _vary(base: dict[str, Any], *changes: dict[str, Any]) -> list[dict[str, Any]]:
+    return [base, *(base | change for change in changes)]
+
+
+_ADAM = {"step_size": 1e-3, "batch_size": 100, "weight_decay": 0.0}
+_DROPOUT = {"step_size": 2e-3, "batch_size": 100, "weight_decay": 0.0, "rate": 0.25}
+_SGHMC = {"step_size": 0.1, "batch_size": 50, "sigma0": 0.1, "temperature": 1.0, "noise_from": 0.5}
+_SGHMC |= {"final": 0.1, "sampled_from": 0.7, "samples": 20}
+_OURS = {"step_size": 2e-3, "final": 0.1, "momentum": 0.9, "batch_size": 50, "tau": 1.0, "noise_from": 0.6}
+_OURS |= {"sampled_from": 0.7, "samples": 20}
+_DENSE, _SPARSE = _OURS | {"sigma0": 0.1}, _OURS | {"v0": 0.1, "v1": 1.0, "pruned_by": 0.6}
+
+TRIALS: dict[tuple[str, float], list[dict[str, Any]]] = {
+    ("adam", 0.0): _vary(_ADAM, {"step_size": 3e-3}, {"step_size": 2e-3, "weight_decay": 0.1}),
+    ("adam", 0.9): _vary(
+        _ADAM | {"step_size": 3e-3, "pruned_by": 0.6}, {"step_size": 2e-3, "pruned_by": 0.8}, {"batch_size": 50}
+    ),
+    ("ensemble", 0.0): _vary(_ADAM, {"step_size": 3e-3}, {"step_size": 2e-3, "batch_size": 50}),
+    ("ensemble", 0.9): _vary(
+        _ADAM | {"step_size": 3e-3, "pruned_by": 0.6}, {"pruned_by": 0.8}, {"step_size": 2e-3, "batch_size": 50}
+    ),
+    ("dropout", 0.0): _vary(_DROPOUT, {"rate": 0.4}, {"step_size": 3e-3, "rate": 0.1}),
+    ("dropout", 0.9): _vary(_DROPOUT | {"rate": 0.1, "pruned_by": 0.6}, {"rate": 0.05}, {"step_size": 3e-3}),
+    ("sghmc", 0.0): _vary(_SGHMC, {"step_size": 0.2}, {"step_size": 0.2, "temperature": 0.1}),
+    ("sghmc", 0.9): _vary(
+        _SGHMC | {"step_size": 0.2, "pruned_by": 0.6}, {"temperature": 0.1}, {"step_size": 0.3, "temperature": 0.1}
+    ),
+    ("ours", 0.0): _vary(_DENSE, {"tau": 10.0}, {"step_size": 1e-3}),
+    ("ours", 0.9): _vary(_SPARSE, {"tau": 10.0}, {"step_size": 3e-3}),
+}
+"""What the search tries, by contender and share of zeros."""
