@@ -1,8 +1,8 @@
 """Run the benchmark of record: ``python -m benchmarks.classification [--data FOLDER] [--seeds 0 1 2]``.
 
-First the trials of the search that are not recorded yet, then the runs of the table, then the tables of the page. The
-records are in OUT/costs.jsonl, OUT/search.jsonl and OUT/table.jsonl. A command that was stopped goes on when it is given
-again. All of it runs on one thread: CPU seconds are the currency.
+First the trials of the search that are not recorded yet, then the runs of the table, then the tables of the page.
+Records are in OUT/costs.jsonl, OUT/search.jsonl and OUT/table.jsonl; a command that was stopped goes on when it is
+given again. All of it runs on one thread: CPU seconds are the currency.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from benchmarks.classification import data, page
 from benchmarks.classification.field import CONTENDERS, SHARES, TRIALS
 from benchmarks.classification.harness import Cell, Harness
 from benchmarks.classification.records import Record
+from sparse_langevin.runtime.memory import keep_memory
 from sparse_langevin.storage.errors import StorageError
 from sparse_langevin.storage.files import locked
 
@@ -40,6 +41,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"skipped: {folder} has no {', '.join(lost)}: {wanted}")
         return 0 if options.data is None else 2
     torch.set_num_threads(1)
+    keep_memory()  # `fit` does it for its process; here all contenders are to have the advantage
     try:
         with threadpool_limits(1), locked(options.out):
             return run(Harness(data.load(folder), options.out), options)

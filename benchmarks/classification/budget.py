@@ -10,7 +10,6 @@ but they are in the CPU seconds that are recorded with every run.
 import time
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from benchmarks.classification.contenders import Run, Settings, Train, adam
 from benchmarks.classification.data import Part
@@ -54,8 +53,3 @@ def relative_cost(train: Train, settings: Settings, zeros: float, part: Part, *,
 def reference_steps(part: Part, epochs: float) -> int:
     """Return the number of steps of the reference run."""
     return max(1, round(epochs * len(part[0]) / REFERENCE["batch_size"]))
-
-
-def kind_of_step(name: str, zeros: float, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what the cost of a step depends on."""
-    return {"contender": name, "zeros": zeros, "batch_size": settings["batch_size"]}

@@ -1,8 +1,8 @@
 """The field: who takes part, with which share of the budget, and the settings that were tried for each.
 
 Every contender has the same number of trials. Their settings were chosen by hand, the later ones with the results of
-the earlier ones in view, and judged by the NLL on the validation images alone. The full ensemble has the settings of
-the network it consists of, and no trials.
+the earlier ones in view, and judged by the NLL on the validation images alone. The ensemble with five times the budget
+has no trials, but the settings of its members, which have their own.
 """
 
 from dataclasses import dataclass
@@ -18,27 +18,20 @@ SHARES = (0.0, 0.9)  # of zeros
 class Contender:
     """One who takes part.
 
-    ``train`` is run for the table. ``trial`` is what the search trains, if it is something cheaper: one member of an
-    ensemble. Each network that is trained gets ``budget`` times the reference.
+    ``train`` is run for the table. Each network that it trains gets ``budget`` times the CPU time of the reference. An
+    ensemble consists of networks of another contender, its ``member``: trials train only one, and steps cost the same.
     """
 
     title: str
     train: Train
     budget: float = 1.0
-    members: int = 1
-    trial: Train | None = None
-    settings_of: str | None = None
-    """The contender whose settings are used, if it has no trials of its own."""
+    member: str | None = None
 
 
 CONTENDERS = {
     "adam": Contender("Adam", adam),
-    "ensemble": Contender(
-        "5 networks, a fifth of the budget each", ensemble(adam, MEMBERS), 1 / MEMBERS, MEMBERS, adam
-    ),
-    "ensemble-full": Contender(
-        "5 networks, 5 times the budget", ensemble(adam, MEMBERS), members=MEMBERS, settings_of="adam"
-    ),
+    "ensemble": Contender("5 networks, a fifth of the budget each", ensemble(adam, MEMBERS), 1 / MEMBERS, "adam"),
+    "ensemble-full": Contender("5 networks, 5 times the budget", ensemble(adam, MEMBERS), member="adam"),
     "dropout": Contender("MC dropout", dropout),
     "sghmc": Contender("posteriors SGHMC", sghmc),
     "ours": Contender("sparse-langevin", ours),

@@ -1,14 +1,14 @@
 """IDX files, the format of MNIST: a magic number, sizes, and then bytes. Nothing in a file is believed unchecked.
 
-2 zero bytes, the type of the numbers (8: unsigned bytes), the number of dimensions,
-each dimension as 4 bytes, the highest first; the numbers, row by row
+Such a file has two zero bytes, the type of its numbers (8: unsigned bytes), the number of dimensions, each dimension as
+four bytes with the highest first, and then the numbers, row by row.
 """
 
 import gzip
 import math
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,14 @@ def read(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
     A ValueError says what is wrong with a file that is not such an array, whole and with nothing after it.
     """
-    opened: BinaryIO = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # type: ignore[assignment]
     try:
-        with opened as file:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             return _read(file, path, dimensions)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{path} is not a whole gzip file ({error}): get it again") from error
 
 
-def _read(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8]:
+def _read(file: IO[bytes], path: Path, dimensions: int) -> NDArray[np.uint8]:
     magic, wanted = file.read(4), bytes([0, 0, UNSIGNED_BYTES, dimensions])
     if magic != wanted:
         raise ValueError(
