@@ -238,13 +238,13 @@ def test_the_network_and_its_zeros():
     model = network.make(0)
     assert sum(p.numel() for p in model.parameters()) == 206_922
     assert sum(p.numel() for p in model.parameters() if p.dim() > 1) == 206_736
-    pruner = network.Pruner(model, network.plan(0.9, 0.5, 100))
+    pruner = network.Pruner(model, network.plan(0.9, {"pruned_by": 0.5}, 100))
     for step in range(1, 101):
         with torch.no_grad():
             pruner.flat.vector.add_(0.001)
         pruner(step)
     assert network.share_of_zeros(model) == pytest.approx(0.9, abs=1e-4)
-    assert pruner.pruning.start == 5 and pruner.pruning.end == 50 and network.plan(0.0, 0.5, 100) is None
+    assert pruner.pruning.start == 5 and pruner.pruning.end == 50 and network.plan(0.0, {}, 100) is None
 
 
 def test_the_attack_is_the_gradient_of_the_mean_predictive():

@@ -91,7 +91,7 @@ def sghmc(part: Part, settings: Settings, run: Run) -> Trained:
     if module is None:
         raise RuntimeError("posteriors is not installed: pip install 'sparse-langevin[bench]'")
     model, count = network.make(run.seed), len(part[0])
-    pruner = network.Pruner(model, network.plan(run.zeros, settings.get("pruned_by", 1.0), run.steps))
+    pruner = network.Pruner(model, network.plan(run.zeros, settings, run.steps))
     size = Cosine(settings["step_size"], run.steps, final=settings["step_size"] * settings["final"])
     noise_from, burn_in = round(settings["noise_from"] * run.steps), round(settings["sampled_from"] * run.steps)
 
@@ -165,7 +165,7 @@ def make_sampler(part: Part, settings: Settings, run: Run) -> Sampler:
     model, likelihood = network.make(run.seed), CategoricalLikelihood()
     if not run.zeros:
         return psgld(model, likelihood, prior=GaussianPrior(settings["sigma0"]), **options)
-    pruning = network.plan(run.zeros, settings["pruned_by"], run.steps)
+    pruning = network.plan(run.zeros, settings, run.steps)
     prior = SpikeSlab.for_network(v0=settings["v0"], v1=settings["v1"])
     return psgld_sa(model, likelihood, prior=prior, pruning=pruning, **options)
 
@@ -186,7 +186,7 @@ def ensemble(train: Train, members: int) -> Train:
 
 
 def _optimise(model: network.CNN, part: Part, settings: Settings, run: Run) -> None:
-    pruner = network.Pruner(model, network.plan(run.zeros, settings.get("pruned_by", 1.0), run.steps))
+    pruner = network.Pruner(model, network.plan(run.zeros, settings, run.steps))
     size = Cosine(settings["step_size"], run.steps)
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=settings["weight_decay"], fused=True)
     for step, (x, y) in enumerate(_batches(part, settings, run), 1):

@@ -5,6 +5,9 @@
 It has 206,922 parameters, of which 206,736 are weights of the four layers; the shares of zeros are of these.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -41,10 +44,13 @@ def make(seed: int, dropout: float = 0.0) -> CNN:
     return CNN(dropout)
 
 
-def plan(zeros: float, pruned_by: float, steps: int) -> Pruning | None:
+def plan(zeros: float, settings: Mapping[str, Any], steps: int) -> Pruning | None:
     """Return the cubic plan of all contenders: it reaches its share of zeros at ``pruned_by`` of the run."""
+    if not zeros:
+        return None
     start = round(PRUNED_FROM * steps)
-    return Pruning(target=zeros, start=start, end=max(start + 1, round(pruned_by * steps))) if zeros else None
+    end = max(start + 1, round(settings["pruned_by"] * steps))
+    return Pruning(target=zeros, start=start, end=end, scope=settings.get("scope", "layer"))
 
 
 class Pruner:
