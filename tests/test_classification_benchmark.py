@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 import struct
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.classification import __main__ as command
 from benchmarks.classification import budget, data, field, harness, idx, network, page, predictors, scores
 from benchmarks.classification.contenders import Run, Trained, adam, ours
 from benchmarks.classification.harness import Harness, Scale
+from benchmarks.classification.records import Records
 from sparse_langevin.storage.errors import DamagedError
 
 TINY = Scale(epochs=20.0, probe_steps=3, probe_rounds=1, passes=2, attacked=8)
@@ -290,3 +292,28 @@ def test_the_page_needs_its_marks(tmp_path):
     path.write_text("nothing")
     with pytest.raises(ValueError, match="restore them"):
         page.enter(path, "text")
+
+
+RECORDS, PAGE = command.ROOT / "results" / "classification", command.ROOT / "docs" / "classification.md"
+
+
+def test_no_trial_was_left_out():
+    """All that was tried on the data of record counts as a trial of its contender."""
+    tried = [(r["contender"], r["zeros"], r["settings"]) for r in Records(RECORDS / "search.jsonl").all]
+    assert tried and all(settings in field.TRIALS[name, zeros] for name, zeros, settings in tried)
+
+
+def test_the_page_is_made_of_the_records():
+    """If not, the same command writes it anew."""
+    cells = [(name, zeros) for zeros in field.SHARES for name in field.CONTENDERS]
+    text = page.render(Harness(None, RECORDS).finished(cells))
+    assert PAGE.read_text().split(page.BEGIN)[1].split(page.END)[0] == text
+
+
+@pytest.mark.filterwarnings("ignore:the chain is too warm")  # as the page says
+def test_the_recipe_of_the_page():
+    names = {}
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    exec(block, names)
+    assert names["scores"].count == 597 and names["scores"].accuracy > 0.9 and names["scores"].ece < 0.06
+    assert names["sampler"].sparsity == pytest.approx(0.9, abs=1e-3) and len(names["bank"]) == 20

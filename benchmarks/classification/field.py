@@ -113,11 +113,14 @@ TRIALS: dict[tuple[str, float], list[dict[str, Any]]] = {
         {"tau": 10.0},
         {"step_size": 1e-3},
         _COLD | {"sigma0": 0.3},
+        _COLD | {"sigma0": 0.3, "step_size": 8e-3},
     ),
     ("ours", 0.9): _vary(
         _OURS | {"step_size": 3e-3, "tau": 10.0, "v0": 0.1, "v1": 10.0, "pruned_by": 0.5},
         _COLD | {"v1": 100.0},
         _COLD | _GLOBAL | {"v1": 100.0},
+        _COLD | _GLOBAL | {"v1": 100.0, "step_size": 8e-3},
+        _COLD | _GLOBAL | {"v1": 100.0, "step_size": 8e-3, "final": 0.1, "sampled_from": 0.7, "batch_size": 100},
     ),
 }
 """What the search tries, by contender and share of zeros."""
