@@ -127,7 +127,7 @@ def test_everything_runs_resumes_and_is_written(folder, tmp_path, few, monkeypat
         assert set(record["test"]) >= {"accuracy", "nll", "brier", "ece", "auroc_digits", "auroc_rotated", "fgsm"}
     text = where.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    assert "**90% zeros**, seeds 0, 1:" in text and text.count("| sparse-langevin |") == 6
+    assert "**90% zeros**, seeds 0, 1:" in text and text.count("| sparse-langevin |") == 8
 
     trained = []
     monkeypatch.setattr(Harness, "_train", lambda *a, **k: trained.append(a))

@@ -146,6 +146,7 @@ def ours(part: Part, settings: Settings, run: Run) -> Trained:
         fit(sampler, loader, steps=run.steps, bank=bank, callbacks=[watch], progress=False)
     notes = {
         "samples": len(bank),
+        "zeros_by_layer": network.zeros_by_layer(sampler.model),
         "warmth": sum(warmth) / len(warmth) if warmth else None,
         "warnings": [re.sub(r"\s+", " ", str(w.message)) for w in caught if issubclass(w.category, ChainWarning)],
     }

@@ -78,3 +78,8 @@ def share_of_zeros(model: nn.Module) -> float:
     """Return the share of zeros among the weights of all layers, without biases."""
     weights = [p for p in model.parameters() if p.dim() > 1]
     return sum(int((p == 0).sum()) for p in weights) / sum(p.numel() for p in weights)
+
+
+def zeros_by_layer(model: nn.Module) -> dict[str, float]:
+    """Return the share of zeros of each layer's weights."""
+    return {name: float((p == 0).float().mean()) for name, p in model.named_parameters() if p.dim() > 1}

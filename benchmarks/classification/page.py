@@ -49,9 +49,11 @@ def render(finished: dict[Cell, list[Record]]) -> str:
         words = f"{zeros:.0%} zeros" if zeros else "Dense"
         seeds = sorted({record["seed"] for found in rows.values() for record in found})
         about = f"seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else f"seed {seeds[0]}" if seeds else "no runs"
-        parts.append(f"**{words}**, {about}:\n\n" + "\n".join(_table(rows, COLUMNS)))
+        parts.append(f"**{words}**, {about}:\n\n" + "\n".join(_table(rows | _last(rows), COLUMNS)))
         parts.append("AUROC %, by entropy and by mutual information:\n\n" + "\n".join(_table(rows, DOUBTS)))
         parts.append("Accuracy % under FGSM, by the size of the perturbation:\n\n" + "\n".join(_table(rows, ATTACKS)))
+        parts.append("Settings that the search chose:\n\n" + "\n".join(_settings(rows)))
+        parts += _warmth(rows)
     return "\n\n".join(parts) + "\n"
 
 
@@ -70,6 +72,34 @@ def _table(rows: dict[str, list[Record]], columns: dict[str, tuple[Read, int]]) 
         cells = [_text([read(record) for record in records], digits) for read, digits in columns.values()]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
+
+
+def _last(rows: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """Return one more row: our last sample alone, to show what averaging is worth."""
+    title = CONTENDERS["ours"].title
+    alone = [record | {"test": record["test"]["last"]} for record in rows.get(title, [])]
+    return {f"{title}, last sample alone": alone} if alone else {}
+
+
+def _settings(rows: dict[str, list[Record]]) -> list[str]:
+    lines = ["| | steps | epochs | settings |", "|---|---|---|---|"]
+    for title, records in rows.items():
+        one = records[0]
+        words = ", ".join(f"{name} {value}" for name, value in one["settings"].items())
+        lines.append(f"| {title} | {one['steps']:,} | {one['epochs']:.1f} | {words} |")
+    return lines
+
+
+def _warmth(rows: dict[str, list[Record]]) -> list[str]:
+    """Return a sentence about how much warmer than asked for the chains were."""
+    known = [record for records in rows.values() for record in records if record.get("warmth") is not None]
+    if not known:
+        return []
+    warmth, tau = mean(record["warmth"] for record in known), known[0]["settings"]["tau"]
+    return [
+        f"The velocities of our chain are those of a temperature {warmth:.2f} times as high as was asked for; that was "
+        f"1/tau = {1 / tau:g}, so samples are drawn at about {warmth / tau:.2g} times the temperature of the posterior."
+    ]
 
 
 def _text(values: Sequence[float], digits: int) -> str:

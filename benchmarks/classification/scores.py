@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.classification.data import Data, Part
-from benchmarks.classification.predictors import ROWS, Opinion, Predictor
+from benchmarks.classification.predictors import ROWS, Members, Opinion, Predictor
 from sparse_langevin.posterior import classification
 
 SIZES = (0.02, 0.05, 0.1)  # of perturbations, in units of pixels from 0 to 1
@@ -33,6 +33,8 @@ def full(predictor: Predictor, data: Data, attacked: int) -> dict[str, Any]:
     x, y = data.test
     inside = predictor.classify(x)
     scores: dict[str, Any] = basic(inside, y)
+    *_, (_, last) = predictor.weighted()
+    scores["last"] = basic(Members([last]).classify(x), y)  # of the last member or sample alone
     for name, images in data.outside.items():
         opinion = predictor.classify(images)
         pairs = {"entropy": (inside.entropy, opinion.entropy)}
