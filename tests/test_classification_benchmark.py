@@ -194,6 +194,16 @@ def test_equal_cpu_time(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(budget, "relative_cost", lambda *a, **k: pytest.fail("it is recorded"))
     assert bench.steps(("ours", 0.9), settings | {"batch_size": 50}) == 24
 
+    seconds = {("adam", 0.0): (12, 40.0), ("ours", 0.9): (24, 30.0), ("ensemble", 0.0): (2, 10.0)}
+    for (name, zeros), (steps, used) in seconds.items():
+        key = {"contender": name, "zeros": zeros, "settings": settings, "seed": 0}
+        bench.search.known(key, lambda s=steps, u=used: {"steps": s, "cpu_seconds": u})
+    assert bench.steps_of_record(("ours", 0.9), settings) == 32  # a third more, to use 40 s
+    assert bench.steps_of_record(("ensemble", 0.0), settings) == 2  # 8 s for each of the five: 1.6 steps
+    assert bench.steps_of_record(("ensemble-full", 0.0), settings) == 12
+    with pytest.raises(RuntimeError, match="run the search first"):
+        bench.steps_of_record(("dropout", 0.0), settings)
+
 
 def test_the_cost_of_a_step_is_that_of_its_cpu_time(monkeypatch):
     clock = [0.0]

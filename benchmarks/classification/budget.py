@@ -1,10 +1,11 @@
 """Equal CPU time: how many steps each contender may take, and the seconds that it really used.
 
-A step of a contender is timed beside a step of the reference, in turns, so that whatever else the machine does slows
-down both. With c and c_0 the median CPU seconds of their steps, a contender that gets the whole budget takes
-steps_0 c_0/c steps. The number is recorded once for each kind of step and is the same afterwards; schedules and results
-then do not depend on the load of the machine. Setting up, pruning and taking samples are not in the median of a step,
-but they are in the CPU seconds that are recorded with every run.
+For the search, a step of a contender is timed beside a step of the reference, in turns, so that whatever else the
+machine does slows down both. With c and c_0 the median CPU seconds of their steps, a contender that gets the whole
+budget takes steps_0 c_0/c steps. Setting up, pruning and taking samples are not in the median of a step, and it is
+known to some ten per cent only. For the table, the number of steps is therefore that of the chosen trial, times the CPU
+seconds of the reference's trial over those of its own. Both numbers come from records, so that schedules and results do
+not depend on the load of the machine once these are there.
 """
 
 import time

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.classification import budget, scores
-from benchmarks.classification.contenders import Run, Trained
+from benchmarks.classification.contenders import Run, Train, Trained
 from benchmarks.classification.data import Data
-from benchmarks.classification.field import CONTENDERS, REFERENCE, TRIALS, Contender
+from benchmarks.classification.field import CONTENDERS, REFERENCE, TRIALS
 from benchmarks.classification.records import Record, Records
 
 Cell = tuple[str, float]
@@ -38,7 +38,7 @@ class Harness:
         self._warm: set[Cell] = set()
 
     def steps(self, cell: Cell, settings: dict[str, Any]) -> int:
-        """Return the number of steps of each network of a contender, at equal CPU time."""
+        """Return the number of steps of each network of a contender in the search, from the cost of a step."""
         name, zeros = cell
         contender = CONTENDERS[name]
         kind = contender.member or name
@@ -54,20 +54,18 @@ class Harness:
         whole = budget.reference_steps(self.data.train, self.scale.epochs)
         return max(1, round(contender.budget * whole / cost))
 
+    def steps_of_record(self, cell: Cell, settings: dict[str, Any]) -> int:
+        """Return the same for the table, from the CPU seconds that the trial of these settings really used."""
+        contender, trials = CONTENDERS[cell[0]], cell if cell in TRIALS else (CONTENDERS[cell[0]].member, cell[1])
+        trial = self.search.find({"contender": trials[0], "zeros": trials[1], "settings": settings})
+        if trial is None:
+            raise RuntimeError(f"no trial of {cell[0]} with {settings} is recorded: run the search first")
+        seconds = contender.budget * self._tried(("adam", 0.0), REFERENCE)["cpu_seconds"]
+        return max(1, round(trial["steps"] * seconds / trial["cpu_seconds"]))
+
     def tried(self, cell: Cell) -> list[Record]:
         """Make the trials of a contender on the validation images, and return their records."""
-        name, zeros = cell
-        contender = CONTENDERS[name]
-
-        def attempt(settings: dict[str, Any]) -> Record:
-            trained, about = self._train(contender, cell, settings, 0, trial=True)
-            x, y = self.data.validation
-            watch = budget.Stopwatch()
-            found = scores.basic(trained.predictor.classify(x), y)
-            return about | {"validation": found, "prediction_cpu_seconds": watch.seconds}
-
-        keys = [{"contender": name, "zeros": zeros, "settings": settings, "seed": 0} for settings in TRIALS[cell]]
-        return [self.search.known(key, lambda key=key: attempt(key["settings"])) for key in keys]
+        return [self._tried(cell, settings) for settings in TRIALS[cell]]
 
     def chosen(self, cell: Cell) -> dict[str, Any] | None:
         """Return the settings with the lowest NLL on the validation images among the recorded trials."""
@@ -85,7 +83,8 @@ class Harness:
         key = {"contender": cell[0], "zeros": cell[1], "settings": settings, "seed": seed}
 
         def make() -> Record:
-            trained, about = self._train(CONTENDERS[cell[0]], cell, settings, seed)
+            steps = self.steps_of_record(cell, settings)
+            trained, about = self._train(CONTENDERS[cell[0]].train, cell, settings, steps, seed)
             watch = budget.Stopwatch()
             found = scores.full(trained.predictor, self.data, self.scale.attacked)
             return about | {"test": found, "prediction_cpu_seconds": watch.seconds}
@@ -101,11 +100,23 @@ class Harness:
             found[cell] = sorted(records, key=lambda r: r["seed"])
         return found
 
+    def _tried(self, cell: Cell, settings: dict[str, Any]) -> Record:
+        contender = CONTENDERS[cell[0]]
+
+        def attempt() -> Record:
+            train = CONTENDERS[contender.member].train if contender.member else contender.train
+            trained, about = self._train(train, cell, settings, self.steps(cell, settings), 0)
+            x, y = self.data.validation
+            watch = budget.Stopwatch()
+            found = scores.basic(trained.predictor.classify(x), y)
+            return about | {"validation": found, "prediction_cpu_seconds": watch.seconds}
+
+        return self.search.known({"contender": cell[0], "zeros": cell[1], "settings": settings, "seed": 0}, attempt)
+
     def _train(
-        self, contender: Contender, cell: Cell, settings: dict[str, Any], seed: int, *, trial: bool = False
+        self, train: Train, cell: Cell, settings: dict[str, Any], steps: int, seed: int
     ) -> tuple[Trained, Record]:
-        train = CONTENDERS[contender.member].train if trial and contender.member else contender.train
-        steps, zeros, part = self.steps(cell, settings), cell[1], self.data.train
+        zeros, part = cell[1], self.data.train
         if cell not in self._warm:  # compilation belongs to the machine, not to the run
             train(part, settings, Run(2, 0, zeros, passes=1))
             self._warm.add(cell)
