@@ -5,7 +5,7 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 BENCH := .venv/.bench
 
-.PHONY: install test wheel-test lint demo examples bench mutants faults docs clean
+.PHONY: install test wheel-test lint demo examples bench bench-classification mutants faults docs clean
 
 install: $(DEV)
 
@@ -54,6 +54,9 @@ examples: $(DEV)  ## short scripts; those with a picture print where it is
 
 bench: $(BENCH)  ## everything beside its peers; writes results/bench.json and docs/performance.md
 	$(BIN)/python -m benchmarks
+
+bench-classification: $(BENCH)  ## Fashion-MNIST at equal CPU time; goes on where it stopped; writes docs/classification.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.classification
 
 mutants: $(DEV)  ## seeded faults: each must be caught by the tests; a run that was stopped goes on
 	$(BIN)/python -m tests.mutants
