@@ -246,6 +246,17 @@ def test_the_best_on_validation_is_chosen(folder, tmp_path, monkeypatch):
     assert bench.chosen(("adam", 0.0)) == bench.chosen(("ensemble-full", 0.0)) == trials[1]
 
 
+def test_a_trial_that_diverges_is_recorded_and_lost(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(network, "CNN", Small)
+    trials = [dict(field.REFERENCE, step_size=size) for size in (1e30, 1e-3)]
+    monkeypatch.setattr(harness, "TRIALS", {("adam", 0.0): trials})
+    bench = Harness(data.load(folder), tmp_path, TINY)
+    lost, fine = bench.tried(("adam", 0.0))
+    assert lost["validation"] is None and "diverged" in lost["failed"] and fine["validation"]["nll"] < 3
+    command.tell(lost, lost["validation"], "validation")
+    assert bench.chosen(("adam", 0.0)) == trials[1]
+
+
 def test_the_network_and_its_zeros():
     model = network.make(0)
     assert sum(p.numel() for p in model.parameters()) == 206_922

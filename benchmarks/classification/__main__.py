@@ -45,7 +45,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         with threadpool_limits(1), locked(options.out):
             return run(Harness(data.load(folder), options.out), options)
-    except (ValueError, OSError, StorageError) as error:
+    except (ValueError, OSError, StorageError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
@@ -66,10 +66,12 @@ def run(harness: Harness, options: argparse.Namespace) -> int:
     return 0
 
 
-def tell(record: Record, scores: Record, words: str) -> None:
+def tell(record: Record, scores: Record | None, words: str) -> None:
     """Print one line about a record."""
     who = f"{record['contender']}, {record['zeros']:.0%} zeros, seed {record['seed']}"
-    numbers = f"accuracy {scores['accuracy']:.4f}, NLL {scores['nll']:.4f}, ECE {scores['ece']:.4f}"
+    numbers = "failed"
+    if scores is not None:
+        numbers = f"accuracy {scores['accuracy']:.4f}, NLL {scores['nll']:.4f}, ECE {scores['ece']:.4f}"
     print(f"{words}: {who}: {numbers}, {record['cpu_seconds']:.1f} CPU s, {record['settings']}", flush=True)
 
 

@@ -104,9 +104,9 @@ TRIALS: dict[tuple[str, float], list[dict[str, Any]]] = {
     ("sghmc", 0.9): _vary(
         _SGHMC | {"step_size": 0.2, "pruned_by": 0.6},
         _GLOBAL,
-        _GLOBAL | {"step_size": 0.3, "temperature": 0.1},
-        _GLOBAL | {"step_size": 0.3, "temperature": 0.01, "sigma0": 0.3},
-        _GLOBAL | {"step_size": 0.3, "temperature": 0.01, "sigma0": 0.3, "noise_from": 0.7, "sampled_from": 0.8},
+        _GLOBAL | {"step_size": 0.1, "temperature": 0.1, "sigma0": 0.3},
+        _GLOBAL | {"step_size": 0.15, "temperature": 0.01, "sigma0": 0.3},
+        _GLOBAL | {"temperature": 0.01, "sigma0": 0.3, "noise_from": 0.7, "sampled_from": 0.8},
     ),
     ("ours", 0.0): _vary(
         _OURS | {"sigma0": 0.1},

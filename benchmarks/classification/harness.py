@@ -72,7 +72,7 @@ class Harness:
         if cell not in TRIALS:
             cell = CONTENDERS[cell[0]].member or cell[0], cell[1]
         keys = [{"contender": cell[0], "zeros": cell[1], "settings": settings} for settings in TRIALS[cell]]
-        records = [record for key in keys if (record := self.search.find(key)) is not None]
+        records = [record for key in keys if (record := self.search.find(key)) and record["validation"]]
         return min(records, key=lambda r: r["validation"]["nll"])["settings"] if records else None
 
     def final(self, cell: Cell, seed: int) -> Record:
@@ -105,10 +105,14 @@ class Harness:
 
         def attempt() -> Record:
             train = CONTENDERS[contender.member].train if contender.member else contender.train
-            trained, about = self._train(train, cell, settings, self.steps(cell, settings), 0)
-            x, y = self.data.validation
-            watch = budget.Stopwatch()
-            found = scores.basic(trained.predictor.classify(x), y)
+            steps, watch = self.steps(cell, settings), budget.Stopwatch()
+            try:
+                trained, about = self._train(train, cell, settings, steps, 0)
+                x, y = self.data.validation
+                watch = budget.Stopwatch()
+                found = scores.basic(trained.predictor.classify(x), y)
+            except FloatingPointError as error:  # a trial like the others, which is lost
+                return {"steps": steps, "cpu_seconds": watch.seconds, "validation": None, "failed": str(error)}
             return about | {"validation": found, "prediction_cpu_seconds": watch.seconds}
 
         return self.search.known({"contender": cell[0], "zeros": cell[1], "settings": settings, "seed": 0}, attempt)

@@ -44,6 +44,8 @@ class Members:
         with torch.no_grad():
             each = [torch.cat([f(rows).double().softmax(1) for rows in x.split(ROWS)]) for f in self.forwards]
         p = torch.stack(each).numpy()
+        if not np.isfinite(p).all():
+            raise FloatingPointError("the probabilities are not finite: training has diverged, use smaller steps")
         return Opinion(p.mean(0), classification.entropy(p.mean(0)), classification.mutual_information(p))
 
 
