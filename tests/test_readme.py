@@ -73,9 +73,12 @@ def test_darcy_page():
 
 def test_selection_page():
     names = {}
-    (block,) = code_blocks(ROOT / "docs" / "selection.md")
-    exec(block, names)
+    first, second = code_blocks(ROOT / "docs" / "selection.md")
+    exec(first, names)
     assert list(names["model"].get_support(indices=True)) == [3, 7]
+    exec(second, names)
+    assert sorted(list(found.members) for found in names["model"].credible_sets_) == [[3, 1000], [7]]
+    assert abs(names["model"].inclusion_probability_[[3, 1000]] - 0.5).max() < 0.1
 
 
 def test_classification_of_the_guide(tmp_path, monkeypatch):

@@ -190,7 +190,7 @@ def test_awkward_data():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"method": "lasso"}, "there is no method 'lasso': choose one of sgld, psgld, sgld-sa, psgld-sa"),
+        ({"method": "lasso"}, "there is no method 'lasso': choose one of sgld, psgld, sgld-sa, psgld-sa(, gibbs)?"),
         ({"expected_effects": 0}, "expected_effects must be a positive, finite number, got 0"),
         ({"expected_r2": 0}, "expected_r2 must be between 0 and 1, both excluded, got 0"),
         ({"expected_r2": 1}, "expected_r2 must be between 0 and 1, both excluded, got 1"),

@@ -1,7 +1,6 @@
 """The base of both scikit-learn estimators: parameters and their checks, the prior's scales, selection, diagnostics."""
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -19,7 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparse_langevin.linear.gaussian import Array, Hyper
 from sparse_langevin.linear.runner import Chains, Plan
-from sparse_langevin.sampling.methods import method_named
+from sparse_langevin.linear.settling import Posterior
+from sparse_langevin.runtime.warn import warn
+from sparse_langevin.sampling.methods import Method, method_named
 
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 
@@ -55,11 +56,14 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter has a bad value; every fit does this before it computes anything."""
-        method_named(self.method)
+        self._method()
         check_random_state(self.random_state)
         for name, value in self.get_params(deep=False).items():
             if name in RULES and not RULES[name][0](value):
                 raise ValueError(f"{name} must be {RULES[name][1]}, got {value!r}")
+
+    def _method(self) -> Method:
+        return method_named(self.method)
 
     def _rows(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """Return X, or X and y, after scikit-learn's checks; X is dense, in double precision."""
@@ -92,17 +96,30 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         workers: int = joblib.effective_n_jobs(self.n_jobs)
         return workers
 
+    def _report_unsettled(self, posterior: Posterior) -> None:
+        """Store the diagnostics, and warn if something that is reported has not settled."""
+        found = posterior.diagnoses.values()
+        self.rhat_ = max((d.rhat for d in found), default=1.0)
+        self.ess_ = min((d.ess for d in found), default=math.inf)
+        self.n_steps_, self.diagnostics_ = posterior.steps, posterior.diagnoses
+        if wrong := posterior.unsettled(self._plan()):
+            named = "; ".join(f"{name}: R-hat {d.rhat:.3f}, {d.ess:.0f} effective draws" for name, d in wrong.items())
+            warn(
+                f"after {posterior.steps} steps {self.n_chains} chains have not settled. {named} (targets: at most "
+                f"{self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the targets.",
+                ConvergenceWarning,
+            )
+
     def _report(self, chains: Chains) -> None:
         """Store the diagnostics, and warn if the chains have not converged."""
         self.rhat_, self.ess_, self.n_steps_ = chains.rhat, chains.ess, chains.steps
         if chains.rhat > self.target_rhat or chains.ess < self.target_ess:
-            warnings.warn(
+            warn(
                 f"after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat {chains.rhat:.3f} "
                 f"(target: at most {self.target_rhat:g}) and an effective sample size of {chains.ess:.0f} (target: at "
                 f"least {self.target_ess:g}). Means are usually fine; intervals may be rough. Increase max_steps, or "
                 "relax the targets.",
                 ConvergenceWarning,
-                stacklevel=4,  # the line on which the user calls fit or partial_fit
             )
 
 

@@ -1,0 +1,96 @@
+"""Credible sets: predictors of which at least one has an effect, though it cannot be told which.
+
+Predictors that are strongly correlated share the probability of an effect, and none of them may have a large one. A
+credible set is built around the predictor with the largest probability: others that are correlated with all members
+join, those first that stand for the effect in most of the draws that no member covers yet, until with probability
+``level`` at least one member is in the model. As in susieR (Wang, Sarkar, Carbonetto and Stephens, 2020), the smallest
+correlation between members is called the purity of a set.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparse_langevin.linear.design import Array, Design
+
+LEAST = 0.02  # smallest inclusion probability of a predictor around which a set is built
+
+
+@dataclass(frozen=True)
+class CredibleSet:
+    """Predictors that stand for one effect."""
+
+    members: NDArray[np.intp]
+    """Their indices, the most probable one first."""
+    probability: float
+    """That at least one of them has an effect."""
+    purity: float
+    """Smallest absolute correlation between two of them."""
+
+    @property
+    def representative(self) -> int:
+        """The most probable member."""
+        return int(self.members[0])
+
+
+def credible_sets(
+    effects: sparse.csr_array, inclusion: Array, design: Design, level: float = 0.95, purity: float = 0.5
+) -> list[CredibleSet]:
+    """Return sets that have no predictor in common, from draws of the coefficients, (draws, predictors)."""
+    present = (effects != 0).tocsc()
+    free = np.ones(len(inclusion), bool)
+    found = []
+    for lead in np.argsort(-inclusion, kind="stable"):
+        if inclusion[lead] < LEAST:
+            break
+        if free[lead] and (new := _around(int(lead), present, free, design, level, purity)) is not None:
+            free[new.members] = False
+            order = np.argsort(-inclusion[new.members], kind="stable")
+            found.append(CredibleSet(new.members[order], new.probability, new.purity))
+    return found
+
+
+def summary(design: Design, fitted: Array, share: float = 0.9, most: int = 50) -> NDArray[np.intp]:
+    """Return the few predictors, chosen one by one, that reproduce a share of the variance of fitted values."""
+    chosen: list[int] = []
+    centred = fitted - fitted.mean()
+    rest, basis = centred, np.empty((len(fitted), 0))
+    while len(chosen) < min(most, design.size) and rest @ rest > (1 - share) * (centred @ centred):
+        strength = np.abs(design.products(rest))
+        strength[chosen] = -1.0
+        chosen.append(int(strength.argmax()))
+        basis = np.linalg.qr(design.columns(np.array(chosen)))[0]
+        rest = centred - basis @ (basis.T @ centred)
+    return np.array(sorted(chosen), dtype=np.intp)
+
+
+def _around(
+    lead: int, present: sparse.csc_array, free: NDArray[np.bool_], design: Design, level: float, purity: float
+) -> CredibleSet | None:
+    """Return the set around a predictor; None if no set reaches the level."""
+    draws = present.shape[0]
+    covered = present[:, [lead]].toarray()[:, 0]
+    members, smallest = [lead], 1.0
+    correlation = _correlations(lead, design)
+    while (probability := float(covered.mean())) < level:
+        candidates = np.flatnonzero(free & (correlation >= purity))
+        candidates = candidates[~np.isin(candidates, members)]
+        gain = (~covered).astype(float) @ present[:, candidates] if len(candidates) else np.zeros(0)
+        if not len(gain) or gain.max() < max(1.0, 0.001 * draws):
+            return None
+        best = int(candidates[gain.argmax()])
+        smallest = min(smallest, float(correlation[best]))
+        correlation = np.minimum(correlation, _correlations(best, design))
+        covered |= present[:, [best]].toarray()[:, 0]
+        members.append(best)
+    return CredibleSet(np.array(members), probability, smallest)
+
+
+def _correlations(j: int, design: Design) -> Array:
+    """Return the absolute correlation of predictor j with all predictors."""
+    column = design.columns(np.array([j]))[:, 0]
+    products = np.abs(design.products(column))
+    found: Array = np.minimum(products / products[j], 1.0)
+    return found

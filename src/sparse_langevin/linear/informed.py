@@ -1,0 +1,234 @@
+r"""A chain over models, weighted tempered Gibbs sampling (Zanella and Roberts, 2019), in one compiled loop.
+
+    y = X beta + N(0, sigma^2 I),   beta_j ~ N(0, sigma^2 g) if predictor j is in the model, else beta_j = 0,
+    p(model, g) = prior[g, k] for each model of k predictors,   sigma^2 ~ InverseGamma(nu/2, nu lambda/2)
+
+Coefficients and sigma are integrated out. With V = I + g X_m X_m' for the columns X_m of the model, and P = 1/V, a
+model has the likelihood |V|^(-1/2) R^-m, R = nu lambda + y'Py. Known for all predictors at any time are
+
+    c_j = x_j'Py,   s_j = x_j'Px_j,   with P of the model without j,
+
+from which follows the probability of each predictor given all others,
+
+    odds_j = prior odds * (1 + g s_j)^(-1/2) (1 - g c_j^2/((1 + g s_j) R))^-m.
+
+A predictor is chosen at random with the rate (q_j + e/p)/(2 w_j), where q_j is its probability and w_j that of the
+state it is in, and changes its state: whatever hardly ever changes under Gibbs sampling, as one of two strongly
+correlated predictors, is chosen often. With the constant rate ``xi`` g is drawn instead, exactly, from its grid. Such
+a chain stays 1/(sum of the rates) in each state, as a process in continuous time would; averages over that time are
+those of the posterior. Draws are taken at equal distances in that time, so that all of them count alike.
+
+A change of one predictor changes c and s by rank one, which needs the products X'x of the model's columns. They are
+computed elsewhere: the loop returns when one is missing.
+"""
+
+import math
+
+import numpy as np
+
+from sparse_langevin.linear.model_state import (
+    ASKED,
+    DRAWN,
+    HELD,
+    NEXT,
+    NOTHING,
+    SIZE,
+    SPACING,
+    TIME,
+    WAITING,
+    XI,
+    G,
+)
+from sparse_langevin.linear.rank_one import BLOCK, exclude, include, refresh
+from sparse_langevin.runtime.jit import compiled, reassociated
+from sparse_langevin.runtime.native_math import exp64, log64
+
+EXPLORE = 5.0  # e: how much of the time goes to predictors that seem to have no effect
+LARGEST = 600.0  # log odds beyond which nothing changes
+
+
+@compiled
+def advance(target, state, draws, rng, steps, ask_every):
+    """Take up to ``steps`` steps and return how many were taken.
+
+    The loop ends before if there is no more room for draws; if a column is missing (``integers[WAITING]`` says which),
+    or if all hyperparameters are to be drawn (``integers[WAITING]`` is ASKED), every ``ask_every``-th time.
+    """
+    integers, reals = state.integers, state.reals
+    for step in range(steps):
+        if integers[WAITING] >= 0:
+            include(target, state, integers[WAITING])
+        integers[WAITING] = NOTHING
+        rest = weigh(target, state)
+        total = reals[XI] + rates(target, state, rest)
+        if not integers[HELD]:
+            add_probabilities(state.odds, 1.0 / total, state.inclusion)
+            reals[TIME] += 1.0 / total
+        integers[HELD] = 0
+        while reals[TIME] >= reals[NEXT]:
+            if draws.taken[0] == len(draws.size):
+                integers[HELD] = 1
+                return step
+            reals[NEXT] += reals[SPACING]
+            draw(target, state, draws, rng, rest)
+        choice = rng.random() * total
+        if choice < reals[XI]:
+            integers[DRAWN] += 1
+            if ask_every and integers[DRAWN] % ask_every == 0:
+                integers[WAITING] = ASKED
+                return step + 1
+            draw_g(target, state, rng)
+            continue
+        j = chosen(state.rate, choice - reals[XI])
+        if state.place[j] >= 0:
+            exclude(target, state, j)
+        elif integers[SIZE] < len(state.model):
+            if state.row[j] < 0:
+                integers[WAITING] = j
+                return step + 1
+            include(target, state, j)
+    return steps
+
+
+@compiled
+def weigh(target, state):
+    """Update what is known of the predictors in the model; return R."""
+    k, g = state.integers[SIZE], target.grid[state.integers[G]]
+    rest = target.offset + target.total
+    for a in range(k):
+        mean = 0.0
+        for b in range(k):
+            mean += state.inverse[a, b] * target.product[state.model[b]]
+        j, own = state.model[a], state.inverse[a, a]
+        rest -= mean * target.product[j]
+        state.own[0, a], state.own[1, a] = mean / own, 1.0 / own - 1.0 / g
+        state.c[j] = state.s[j] = 0.0
+    return max(rest, target.offset)
+
+
+@compiled
+def rates(target, state, rest):
+    """Compute the odds of all predictors and the rates at which they change; return the sum of the rates."""
+    k, index, p = state.integers[SIZE], state.integers[G], len(state.c)
+    g, explore = target.grid[index], EXPLORE / p
+    top = k == len(state.model)
+    more = -LARGEST if top else target.prior[index, k + 1] - target.prior[index, k]
+    total = all_rates(state, g, rest, target.half, more, explore)
+    if k:
+        fewer = target.prior[index, k] - target.prior[index, k - 1]
+        for a in range(k):
+            j = state.model[a]
+            c, s = state.own[0, a], state.own[1, a]
+            wide = 1.0 + g * s
+            gain = g * c * c / wide
+            value = fewer - 0.5 * math.log(wide) + target.half * math.log1p(gain / rest)
+            odds = math.exp(min(max(value, -LARGEST), LARGEST))
+            total -= state.rate[j]
+            state.odds[j] = odds
+            state.rate[j] = 0.5 * (1.0 + explore * (1.0 + 1.0 / odds))
+            total += state.rate[j]
+    return total
+
+
+@reassociated
+def all_rates(state, g, rest, half, more, explore):
+    """Compute odds and rates as if no predictor were in the model; return the sum of the rates."""
+    c, s, odds, rate = state.c, state.s, state.odds, state.rate
+    total = 0.0
+    scale = g / rest
+    for j in range(len(c)):
+        wide = 1.0 + g * s[j]
+        left = 1.0 - scale * c[j] * c[j] / wide
+        left = max(left, 1e-300)
+        value = more - 0.5 * log64(wide) - half * log64(left)
+        odds[j] = exp64(min(max(value, -LARGEST), LARGEST))
+        rate[j] = 0.5 * (odds[j] + explore * (1.0 + odds[j]))
+        total += rate[j]
+    return total
+
+
+@compiled
+def chosen(rate, mark):
+    """Return the predictor in whose part of the sum of rates ``mark`` lies."""
+    p = len(rate)
+    for start in range(0, p, BLOCK):
+        stop = min(start + BLOCK, p)
+        part = 0.0
+        for j in range(start, stop):
+            part += rate[j]
+        if mark < part or stop == p:
+            for j in range(start, stop):
+                mark -= rate[j]
+                if mark < 0.0:
+                    return j
+        else:
+            mark -= part
+    return p - 1  # by rounding
+
+
+@reassociated
+def add_probabilities(odds, stay, inclusion):
+    """Add the probabilities, weighted with a time, to their sums."""
+    for j in range(len(odds)):
+        inclusion[j] += stay * (odds[j] / (1.0 + odds[j]))
+
+
+@compiled
+def draw(target, state, draws, rng, rest):
+    """Draw sigma and the coefficients of the model as it is."""
+    k, number = state.integers[SIZE], draws.taken[0]
+    variance = 0.5 * rest / rng.standard_gamma(target.half)
+    draws.size[number], draws.sigma[number] = k, math.sqrt(variance)
+    draws.g[number] = target.grid[state.integers[G]]
+    if k:
+        root = np.linalg.cholesky(state.inverse[:k, :k].copy())
+        normal = np.empty(k)
+        for a in range(k):
+            normal[a] = math.sqrt(variance) * rng.standard_normal()
+        for a in range(k):
+            value = 0.0
+            for b in range(k):
+                value += state.inverse[a, b] * target.product[state.model[b]]
+            for b in range(a + 1):
+                value += root[a, b] * normal[b]
+            draws.model[number, a], draws.beta[number, a] = state.model[a], value
+    draws.taken[0] += 1
+
+
+@compiled
+def draw_g(target, state, rng):
+    """Draw g given the model, and compute all that depends on it anew."""
+    k = state.integers[SIZE]
+    gram, product = np.empty((k, k)), np.empty(k)
+    for a in range(k):
+        product[a] = target.product[state.model[a]]
+        for b in range(k):
+            gram[a, b] = state.columns[state.row[state.model[min(a, b)]], state.model[max(a, b)]]
+    rest = target.offset + target.total
+    weight = weights_of_g(gram, product, target.grid, target.prior[:, k], rest, target.half, target.offset)
+    weight = np.cumsum(np.exp(weight - weight.max()))
+    index = min(np.searchsorted(weight, rng.random() * weight[-1]), len(weight) - 1)
+    if index != state.integers[G]:
+        state.integers[G] = index
+        refresh(target, state, gram)
+
+
+@compiled
+def weights_of_g(gram, product, grid, prior, rest, half, least):
+    """Return log p(g | model) up to a constant, from X_m'X_m, X_m'y, and R of the empty model and its bound."""
+    k, weight = len(product), prior.copy()
+    values, vectors = np.linalg.eigh(gram) if k else (np.empty(0), np.empty((0, 0)))
+    squared = np.empty(k)
+    for i in range(k):
+        along = 0.0
+        for a in range(k):
+            along += vectors[a, i] * product[a]
+        squared[i] = along * along
+    for i in range(len(grid)):
+        left = rest
+        for a in range(k):
+            wide = 1.0 + grid[i] * max(values[a], 0.0)
+            left -= grid[i] * squared[a] / wide
+            weight[i] -= 0.5 * math.log(wide)
+        weight[i] -= half * math.log(max(left, least))
+    return weight

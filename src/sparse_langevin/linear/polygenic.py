@@ -1,0 +1,111 @@
+r"""Many small effects beside the few that are selected: y = X beta + u + noise with u ~ N(0, sigma^2 h K), K = ZZ'/p.
+
+It is as if every predictor had one more coefficient b_j ~ N(0, sigma^2 h/p). With K = U diag(lambda) U', the inverse
+of I + hK is known for every h; products of columns are then x'(I + hK)^-1 x. h is one of a few values, among them zero,
+and is drawn together with g given the model.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparse_langevin.linear.design import Array, Design
+from sparse_langevin.linear.informed import weights_of_g
+from sparse_langevin.runtime.jit import compiled
+
+BLOCK = 1 << 22  # numbers of a block of columns
+VALUES = np.concatenate([[0.0], np.exp(np.linspace(np.log(0.02), np.log(50.0), 10))])
+
+
+def log_prior(share: float = 0.5) -> Array:
+    """Return log p(h): zero with probability 1 - share, otherwise log(h) is logistic."""
+    logit = np.log(VALUES[1:])
+    weight = np.exp(-np.abs(logit)) / (1 + np.exp(-np.abs(logit))) ** 2
+    found: Array = np.log(np.concatenate([[1 - share], share * weight / weight.sum()]))
+    return found
+
+
+@dataclass(frozen=True)
+class Background:
+    """The spectrum of K, and what the chains need for each value of h."""
+
+    vectors: Array
+    values: Array
+    square: Array
+    """(values of h, predictors): x_j'(I + hK)^-1 x_j."""
+    product: Array
+    """(values of h, predictors): x_j'(I + hK)^-1 y."""
+    total: Array
+    """y'(I + hK)^-1 y."""
+    log_weight: Array
+    """log p(h) - log|I + hK|/2."""
+    response: Array
+    """The response, rotated."""
+
+    @classmethod
+    def of(cls, design: Design, y: Array) -> "Background":
+        """Compute the spectrum, column block by column block."""
+        n, p = len(y), design.size
+        blocks = [np.arange(i, min(i + max(1, BLOCK // n), p)) for i in range(0, p, max(1, BLOCK // n))]
+        kernel = np.zeros((n, n))
+        for block in blocks:
+            z = design.columns(block)
+            kernel += z @ z.T
+        values, vectors = np.linalg.eigh(kernel / p)
+        values = np.maximum(values, 0.0)
+        shrink = 1 / (1 + VALUES[:, None] * values)
+        turned = vectors.T @ y
+        square, product = np.empty((len(VALUES), p)), np.empty((len(VALUES), p))
+        for block in blocks:
+            z = vectors.T @ design.columns(block)
+            square[:, block] = shrink @ (z * z)
+            product[:, block] = (shrink * turned) @ z
+        log_weight = log_prior() - 0.5 * np.log1p(VALUES[:, None] * values).sum(1)
+        return cls(vectors, values, square, product, shrink @ turned**2, log_weight, turned)
+
+    def rotated(self, columns: Array) -> Array:
+        """Return columns in the basis of the eigenvectors."""
+        found: Array = self.vectors.T @ columns
+        return found
+
+    def solved(self, index: int, rotated: Array) -> Array:
+        """Return (I + hK)^-1 v for columns v that have been rotated."""
+        found: Array = self.vectors @ (rotated / (1 + VALUES[index] * self.values)[:, None])
+        return found
+
+    def draw(self, design: Design, residual: Array, sigma: float, index: int, rng: np.random.Generator) -> Array:
+        """Draw the small effects b given the rest of the response."""
+        h, p = VALUES[index], design.size
+        if h == 0:
+            return np.zeros(p)
+        b = sigma * np.sqrt(h / p) * rng.standard_normal(p)
+        noise = sigma * rng.standard_normal(len(residual))
+        rest = self.rotated((residual - design.combine(b) - noise)[:, None])
+        found: Array = b + h / p * design.products(self.solved(index, rest)[:, 0])
+        return found
+
+
+@compiled
+def log_weights(background, columns, grid, prior, half, offset):
+    """Return log p(g, h | model) up to a constant, (values of h, values of g).
+
+    ``background`` is (eigenvalues, rotated response, y'(I + hK)^-1 y, log weight of h); ``columns`` are those of the
+    model, rotated, one per row, and ``prior`` is log p(g, model).
+    """
+    values, response, total, log_weight = background
+    k = len(columns)
+    found = np.empty((len(VALUES), len(grid)))
+    gram, product = np.empty((k, k)), np.empty(k)
+    for i in range(len(VALUES)):
+        scaled = columns / (1.0 + VALUES[i] * values)
+        for a in range(k):
+            product[a] = scaled[a] @ response
+            for b in range(a + 1):
+                gram[a, b] = gram[b, a] = scaled[a] @ columns[b]
+        found[i] = log_weight[i] + weights_of_g(gram, product, grid, prior, offset + total[i], half, offset)
+    return found
+
+
+def affordable(rows: int, predictors: int) -> bool:
+    """Whether the spectrum takes seconds at most."""
+    return rows <= 2000 and rows * rows * predictors <= 2e11

@@ -1,0 +1,48 @@
+"""Draws of coefficients as one row each, dense or sparse: mean, deviation and quantiles without more memory."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sparse_langevin.linear.design import Array
+from sparse_langevin.linear.moments import Scale
+
+Samples = Any  # an array, or a sparse array by rows
+BLOCK = 1 << 22  # numbers that are made dense at a time
+
+
+def in_units(samples: Samples, scale: Scale) -> Samples:
+    """Turn coefficients of the used predictors, standardised, into those of all predictors in the user's units."""
+    factor, p = scale.y_std / scale.x_std[scale.used], len(scale.x_mean)
+    if sparse.issparse(samples):
+        place = np.flatnonzero(scale.used)[samples.indices]
+        values = samples.data * factor[samples.indices]
+        return sparse.csr_array((values, place, samples.indptr), shape=(samples.shape[0], p))
+    found = np.zeros((len(samples), p))
+    found[:, scale.used] = samples * factor
+    return found
+
+
+def mean_and_std(samples: Samples) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each coefficient."""
+    if not sparse.issparse(samples):
+        return samples.mean(0), samples.std(0)
+    mean = np.asarray(samples.mean(0)).ravel()
+    square = np.asarray(samples.power(2).mean(0)).ravel()
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def quantiles(samples: Samples, probabilities: Sequence[float]) -> Array:
+    """Return quantiles of each coefficient, (probabilities, coefficients)."""
+    if not sparse.issparse(samples):
+        dense: Array = np.quantile(samples, probabilities, axis=0)
+        return dense
+    draws, p = samples.shape
+    by_column, found = samples.tocsc(), np.zeros((len(probabilities), p))
+    filled = np.flatnonzero(np.diff(by_column.indptr))  # of the others, all draws are zero
+    for start in range(0, len(filled), max(1, BLOCK // draws)):
+        some = filled[start : start + max(1, BLOCK // draws)]
+        found[:, some] = np.quantile(by_column[:, some].toarray(), probabilities, axis=0)
+    return found

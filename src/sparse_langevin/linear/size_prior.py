@@ -1,0 +1,45 @@
+r"""The prior of how many predictors have an effect, and how large effects are; both are learned.
+
+Each of p predictors has an effect with probability delta, and effects are N(0, sigma^2 g). With R the share of the
+variance of the response that effects explain, g p delta = R/(1 - R) on average over effects. As in Zhou, Carbonetto and
+Stephens (2013), delta is uniform on the scale of its logarithm, and R is uniform on (0, 1). But effects must be such
+that n observations can tell them from nothing, or data without any effect would be explained by hundreds of tiny ones:
+
+    p(log delta, log g) ~ Logistic(log(g p delta); 0, 1) exp(-resolved/(n g)),     fewest/p < delta < 1.
+
+n g is the squared size of a typical effect in units of its standard error. Many effects that are smaller than that are
+the business of `polygenic`. delta is summed out: what remains is a table of the probability of g and of any one model
+of k predictors.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+FEWEST = 0.5  # smallest expected number of effects
+RESOLVED = 20.0  # squared standard errors; with 5, simulations of few effects state too many
+NODES = 200  # values of delta
+LEAST = -600.0  # logarithm of what is practically impossible
+
+
+def g_grid() -> Array:
+    """Return the values of g: from a millionth of the variance of the noise to a million times that."""
+    grid: Array = np.exp(np.arange(math.log(1e-6), math.log(1e6), 0.25))
+    return grid
+
+
+def table(p: int, n: float, most: int, grid: Array) -> Array:
+    """Return log p(g, one model of k predictors) for all g and k = 0 ... most, up to a constant."""
+    low = math.log(min(FEWEST, 0.5 * p) / p)
+    log_delta = low * (1 - (np.arange(NODES) + 0.5) / NODES)
+    logit = np.log(grid)[:, None] + log_delta + math.log(p)
+    of_g = -np.abs(logit) - 2 * np.log1p(np.exp(-np.abs(logit))) - RESOLVED / (n * grid[:, None])
+    of_g = np.maximum(of_g, LEAST)
+    k = np.arange(most + 1.0)[:, None]
+    of_model = k * log_delta + (p - k) * np.log1p(-np.exp(log_delta))
+    top = of_model.max(1)
+    found: Array = np.log(np.exp(of_g) @ np.exp(of_model - top[:, None]).T) + top
+    return found

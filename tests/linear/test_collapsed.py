@@ -1,0 +1,187 @@
+"""Chains over models, against enumeration of all models, closed forms and direct formulas."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from scipy.special import logsumexp
+
+from sparse_langevin.linear import collapsed, informed, model_state, polygenic, size_prior
+from sparse_langevin.linear.collapsed import Chain, Problem
+from sparse_langevin.linear.credible import credible_sets, summary
+from sparse_langevin.linear.design import Design
+from sparse_langevin.linear.polygenic import VALUES, Background
+from sparse_langevin.linear.runner import Plan
+from sparse_langevin.linear.settling import settle
+
+
+def correlated(n=60, p=9, seed=0):
+    """Correlation 0.8^|i - j|, and a copy of a true predictor."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, p)) @ np.linalg.cholesky(0.8 ** abs(np.subtract.outer(range(p), range(p)))).T
+    x[:, 4] = x[:, 1]
+    return x, x[:, 1] + 0.5 * x[:, 7] + rng.standard_normal(n)
+
+
+def problem(x, y, small_effects=False, rest=0.0):
+    design = Design(x, x.mean(0), x.std(0), None)
+    y = (y - y.mean()) / y.std()
+    background = Background.of(design, y) if small_effects else None
+    return Problem(design, y, rest, float(len(y)), background=background)
+
+
+def enumerated(case):
+    """Return the inclusion probabilities, and the posteriors of g and h, by a sum over all models, g and h."""
+    z, y, p = case.design.columns(np.arange(case.design.size)), case.y, case.design.size
+    n, target = len(y), case.targets[0]
+    log_h = polygenic.log_prior() if case.background is not None else np.zeros(1)
+    models = list(itertools.product([0, 1], repeat=p))
+    table = np.empty((len(models), len(log_h), len(case.grid)))
+    for i, model in enumerate(models):
+        x = z[:, np.array(model, bool)]
+        for j in range(len(log_h)):
+            root = np.linalg.cholesky(np.eye(n) + VALUES[j] * z @ z.T / p)
+            a, b = np.linalg.solve(root, x), np.linalg.solve(root, y)
+            values, vectors = np.linalg.eigh(a.T @ a)
+            wide = 1 + case.grid[:, None] * values
+            rss = b @ b + case.rest - (case.grid[:, None] * (vectors.T @ (a.T @ b)) ** 2 / wide).sum(1)
+            table[i, j] = target.prior[:, x.shape[1]] + log_h[j] - np.log(np.diag(root)).sum()
+            table[i, j] -= 0.5 * np.log(wide).sum(1) + target.half * np.log(target.offset + rss)
+    weight = np.exp(table - logsumexp(table))
+    return weight.sum((1, 2)) @ np.array(models), weight.sum((0, 1)), weight.sum((0, 2))
+
+
+@pytest.mark.parametrize("small_effects", [False, True], ids=["sparse", "with small effects"])
+def test_against_enumeration_of_all_models(small_effects):
+    """Inclusion by the probabilities along the way and by the draws; g and h."""
+    case = problem(*correlated(), small_effects)
+    inclusion, of_g, of_h = enumerated(case)
+    assert inclusion[1] == pytest.approx(inclusion[4], abs=1e-9) and 0.2 < inclusion[1] < 0.9
+    plan = Plan(4, 1000, 40_000, 0.0, 1e9)
+    found = settle(case, plan, np.arange(0, 60, 10), np.random.default_rng(1), 2)
+    assert np.abs(found.inclusion - inclusion).max() < 0.02
+    assert np.abs((found.effects != 0).mean(0) - inclusion).max() < 0.03
+    log_g, p_g = np.log(case.grid), of_g
+    error = 4 * np.sqrt(p_g @ log_g**2 - (p_g @ log_g) ** 2) / np.sqrt(found.diagnoses["the size of effects"].ess)
+    assert np.log(found.joined("g")).mean() == pytest.approx(p_g @ log_g, abs=error)
+    if small_effects:
+        ess = found.diagnoses["the polygenic part"].ess
+        zero = of_h[0]
+        assert (found.joined("h") == 0).mean() == pytest.approx(zero, abs=4 * np.sqrt(zero * (1 - zero) / ess))
+
+
+@pytest.mark.parametrize("rows", [None, 3], ids=["all products", "columns on demand"])
+@pytest.mark.parametrize("small_effects", [False, True], ids=["sparse", "with small effects"])
+def test_what_the_chain_knows_is_true(rows, small_effects, monkeypatch):
+    """After many changes, c, s and the inverse are those of the model, computed directly."""
+    if rows:
+        monkeypatch.setattr(collapsed, "GRAMS", 0.0)
+        monkeypatch.setattr(collapsed, "SPARE", rows)
+        monkeypatch.setattr(Problem, "most", 4)
+    x, y = correlated(p=12)
+    case = problem(x, y, small_effects)
+    chain = Chain(case, np.random.default_rng(3))
+    chain.burn_in(2000)
+    state, z = chain.state, case.design.columns(np.arange(12))
+    target = case.targets[chain.h]
+    rest = informed.weigh(target, state)
+    model, g = state.model[: state.integers[model_state.SIZE]], case.grid[state.integers[model_state.G]]
+    inside = np.isin(np.arange(12), model)
+    without = np.eye(60) + VALUES[chain.h] * z @ z.T / 12
+    whole = np.linalg.inv(without + g * z[:, inside] @ z[:, inside].T)
+    assert rest == pytest.approx(target.offset + case.y @ whole @ case.y, rel=1e-8)
+    np.testing.assert_allclose(state.c[~inside], z[:, ~inside].T @ whole @ case.y, atol=1e-7)
+    np.testing.assert_allclose(state.s[~inside], np.einsum("ij,ik,kj->j", z, whole, z)[~inside], atol=1e-6)
+    for place, j in enumerate(model):
+        others = z[:, [k for k in model if k != j]]
+        p = np.linalg.inv(without + g * others @ others.T)
+        assert state.own[:, place] == pytest.approx([z[:, j] @ p @ case.y, z[:, j] @ p @ z[:, j]], rel=1e-6)
+
+
+def test_draws_given_the_model():
+    """With one predictor, whose effect is certain: sigma and beta against their closed form, a normal-gamma."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((40, 1))
+    case = problem(x, 3 * x[:, 0] + rng.standard_normal(40), rest=2.0)
+    chain = Chain(case, rng)
+    chain.burn_in(500)
+    draws = chain.draw(4000, 3)
+    beta = draws.effects.toarray()[:, 0]
+    target, z = case.targets[0], case.design.columns(np.array([0]))[:, 0]
+    own = 1 / (1 / draws.g + z @ z)
+    mean = own * (z @ case.y)
+    rest = target.offset + case.y @ case.y + 2.0 - mean * (z @ case.y)
+    scores = (beta - mean) / (draws.sigma * np.sqrt(own))
+    assert stats.kstest(scores, "norm").pvalue > 1e-3
+    assert stats.kstest(rest / draws.sigma**2, stats.chi2(2 * target.half).cdf).pvalue > 1e-3
+
+
+def test_small_effects_are_those_of_ridge_regression():
+    """Given h and sigma, and no other effects, b is normal with the mean of a ridge regression."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((30, 50))
+    case = problem(x, x[:, :10].sum(1) + rng.standard_normal(30), True)
+    z, h, sigma = case.design.columns(np.arange(50)), 6, 0.7
+    draws = np.array([case.background.draw(case.design, case.y, sigma, h, rng) for _ in range(4000)])
+    precision = (z.T @ z + 50 / VALUES[h] * np.eye(50)) / sigma**2
+    mean = np.linalg.solve(precision, z.T @ case.y / sigma**2)
+    covariance = np.linalg.inv(precision)
+    error = np.sqrt(np.diag(covariance) / 4000)
+    assert np.abs((draws.mean(0) - mean) / error).max() < 4.5
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=6 * covariance.max() / np.sqrt(4000))
+    expected = case.y - np.linalg.solve(np.eye(30) + VALUES[h] * z @ z.T / 50, case.y)
+    np.testing.assert_allclose(z @ mean, expected, atol=1e-10)
+    nothing = collapsed.Draws(sparse.csr_array((1, 50)), np.ones(1), np.ones(1), np.array([h]), np.zeros(50), 1.0)
+    np.testing.assert_allclose(case.fitted(nothing, np.arange(30))[0], expected, atol=1e-10)
+
+
+def test_the_prior_is_a_sum_over_delta():
+    """Against the double integral, for models of ten predictors."""
+    grid, p, n = size_prior.g_grid(), 10, 50.0
+    table = size_prior.table(p, n, 10, grid)
+    delta = np.exp(np.linspace(np.log(0.05), 0, 20_001)[:-1])
+    i = len(grid) // 2 + 3
+    density = stats.logistic.pdf(np.log(grid[i] * p * delta)) * np.exp(-size_prior.RESOLVED / (n * grid[i]))
+    for k, m in ((0, 2), (2, 5)):
+        ratio = (density * delta**m * (1 - delta) ** (p - m)).sum() / (
+            density * delta**k * (1 - delta) ** (p - k)
+        ).sum()
+        assert table[i, m] - table[i, k] == pytest.approx(np.log(ratio), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["float32", "csc"])
+def test_a_design_copies_nothing_and_changes_nothing(kind):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 7)) + 3.0
+    x[:, 2] = 5.0
+    x[x < 2.5] = 0.0
+    given = x.astype(np.float32) if kind == "float32" else sparse.csc_array(x)
+    used = np.array([0, 1, 3, 4, 5, 6])
+    design = Design(given, x.mean(0)[used], x.std(0)[used], used)
+    z = ((x - x.mean(0)) / np.where(x.std(0), x.std(0), 1))[:, used]
+    v, b = rng.standard_normal((20, 2)), rng.standard_normal(6)
+    np.testing.assert_allclose(design.products(v), z.T @ v, atol=1e-4)
+    np.testing.assert_allclose(design.products(v[:, 0]), z.T @ v[:, 0], atol=1e-4)
+    np.testing.assert_allclose(design.combine(b), z @ b, atol=1e-4)
+    np.testing.assert_allclose(design.columns(np.array([1, 4])), z[:, [1, 4]], atol=1e-4)
+    assert design.size == 6 and design.columns(np.array([], int)).shape == (20, 0)
+
+
+def test_credible_sets():
+    """Two near copies share one effect, a third predictor has another, and a fourth, unrelated one stays below."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 5))
+    x[:, 1] = x[:, 0] + 0.1 * rng.standard_normal(200)
+    design = Design(x, x.mean(0), x.std(0), None)
+    draws = np.zeros((1000, 5))
+    first = rng.random(1000) < 0.6
+    draws[first, 0], draws[~first, 1], draws[:, 2], draws[:400, 3] = 1.0, 1.0, -2.0, 0.5
+    effects = sparse.csr_array(draws)
+    one, two = credible_sets(effects, (draws != 0).mean(0), design)
+    assert one.members.tolist() == [2] and one.probability == 1.0 and one.purity == 1.0
+    assert two.members.tolist() == [0, 1] and two.representative == 0 and two.probability == 1.0
+    assert two.purity == pytest.approx(np.corrcoef(x[:, 0], x[:, 1])[0, 1])
+    assert len(credible_sets(effects, (draws != 0).mean(0), design, purity=0.9999)) == 1
+    fitted = x @ np.array([1.0, 1.0, -0.1, 0.0, 0.0])
+    assert summary(design, fitted).tolist() in ([0], [1]) and len(summary(design, fitted, share=0.9999)) == 3
