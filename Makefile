@@ -46,6 +46,7 @@ examples: $(DEV)  ## short scripts; those with a picture print where it is
 	$(BIN)/python examples/linear_regression.py
 	$(BIN)/python examples/mlp_uncertainty.py
 	$(BIN)/python examples/digits_sparse.py
+	$(BIN)/python examples/digits_recipes.py cnn
 	$(BIN)/python examples/variable_selection.py
 	$(BIN)/python examples/darcy_gallery.py
 	$(BIN)/python examples/own_prior.py

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from sparse_langevin import Batches, CategoricalLikelihood, Cosine, PosteriorBank, Pruning, fit, psgld_sa
+from sparse_langevin import Batches, CategoricalLikelihood, Cosine, PosteriorBank, Pruning, SpikeSlab, fit, psgld_sa
 
 TARGET, STEPS, PRUNED = 0.9, 4000, 2400
 
@@ -64,6 +64,7 @@ def main(out: Path = Path("out"), seed: int = 0) -> dict[str, float]:
         num_data=len(data["train"][0]),
         step_size=Cosine(3e-3, STEPS, final=3e-4),
         tau=10.0,  # a cold posterior: with 17 times more weights than digits, tau = 1 is less accurate
+        prior=SpikeSlab.for_network(v0=0.1, v1=10.0),  # a firm slab: the weights settle, and the chain stays cold
         pruning=Pruning(target=TARGET, start=400, end=PRUNED),
         seed=seed,
     )

@@ -34,6 +34,7 @@ FAULTS = [
         "                    waiting.append(value)\n",
         "                    pass\n",
     ),
+    Fault("workers of a broken pool go on", "runtime/processes.py", "self.kill()", "super().terminate()"),
     # sampling
     Fault(
         "noise without sqrt 2", "sampling/kernels/reference.py", "(2.0 * step.step_size /", "(1.0 * step.step_size /"
@@ -216,6 +217,12 @@ FAULTS = [
         "torch.maximum(vectors[0], expected)",
     ),
     Fault(
+        "V that stops as the noise sets in without the curvature",
+        "sampling/metrics/rmsprop.py",
+        'self.start == "curvature" and self.correction is None',
+        'self.start == "curvature" and self.correction is None and not self.stopped(step)',
+    ),
+    Fault(
         "the metric expects gradients of temperature 1",
         "sampling/curvature.py",
         "prior_curvature(state)) / tau",
@@ -245,6 +252,43 @@ FAULTS = [
         "sampling/control_variates.py",
         "            vector.copy_(here)\n",
         "            pass\n",
+    ),
+    Fault("energies without a correction for their noise", "sampling/energies.py", "0.5 * variance + 0.25", "0.25"),
+    Fault(
+        "the error of a variance forgotten",
+        "sampling/energies.py",
+        "0.25 * variance**2 / (freedom + 2)",
+        "0.0 * freedom",
+    ),
+    Fault("energies of a part of the data", "sampling/energies.py", "cls(total * mean,", "cls(seen * mean,"),
+    Fault("examples that were seen count as unseen", "sampling/energies.py", "1.0 - seen / total", "1.0"),
+    Fault(
+        "weights judged at the wrong noise level",
+        "sampling/energies.py",
+        "at_b = energy[b.sigma, b] - energy[b.sigma, a]",
+        "at_b = energy[a.sigma, b] - energy[a.sigma, a]",
+    ),
+    Fault(
+        "replicas judged at one temperature",
+        "sampling/energies.py",
+        "+ tau_b * at_b\n\n\ndef prior_diff",
+        "+ tau_a * at_b\n\n\ndef prior_diff",
+    ),
+    Fault(
+        "priors of replicas judged at one temperature",
+        "sampling/energies.py",
+        "+ tau_b * at_b\n\n\ndef prior_energy",
+        "+ tau_a * at_b\n\n\ndef prior_energy",
+    ),
+    Fault("weights exchanged without the prior's knowledge", "sampling/replicas.py", "refresh_priors(replica)", "pass"),
+    Fault("replicas with the same noise", "sampling/replicas.py", "replica.branch(number)", "replica.branch(0)"),
+    Fault("always the same neighbours", "sampling/replicas.py", "or i % 2 == number % 2", "or i % 2 == 0"),
+    Fault("one weight for two replicas", "sampling/replicas.py", "b.copy_(kept)", "pass"),
+    Fault(
+        "the energy of a mixture without its slab",
+        "sampling/priors/spike_slab.py",
+        "beta.abs() * spike - functional.softplus(self.log_odds(beta, numbers))",
+        "beta.abs() * spike",
     ),
     Fault("advice without the noise of batches", "sampling/step_size.py", '1.0 / limits["noise"]', "0.0"),
     Fault("advice that ignores tau", "sampling/step_size.py", "(tau * noise) if noise", "noise if noise"),
@@ -314,7 +358,7 @@ FAULTS = [
     Fault(
         "pruned weights counted in sigma",
         "sampling/sampler.py",
-        "sizes = self._sizes | self._kept if",
+        "sizes = self._sizes | self.mask.kept if",
         "sizes = self._sizes if",
     ),
     Fault(
@@ -331,7 +375,7 @@ FAULTS = [
         "self.delta_target(included, size, delta)",
     ),
     Fault("sigma jumps", "sampling/sampler.py", "(1.0 - omega) * self.sigma + omega * target", "target"),
-    Fault("chains share their noise", "sampling/noise.py", "stream=2 * chain + kind", "stream=kind"),
+    Fault("chains share their noise", "sampling/noise.py", "stream, size = 2 * chain + kind", "stream, size = kind"),
     Fault(
         "steps not counted after a failure",
         "sampling/sampler.py",
@@ -372,8 +416,8 @@ FAULTS = [
     Fault(
         "swapped spike and slab",
         "sampling/priors/spike_slab.py",
-        "log_odds = beta.abs().mul_(spike)",
-        "log_odds = beta.abs().mul_(-spike)",
+        "return beta.abs().mul_(spike)",
+        "return beta.abs().mul_(-spike)",
     ),
     Fault("odds without delta", "sampling/priors/spike_slab.py", "+ math.log(max(delta, tiny)) - ", "+ 0.0 * delta - "),
     Fault(
@@ -582,6 +626,48 @@ FAULTS = [
     Fault("corrected steps with too little noise", "linear/logistic.py", "np.sqrt(2.0 * size)", "np.sqrt(1.0 * size)"),
     Fault("minibatches of the first rows", "linear/logistic.py", "j = i + np.random.randint(len(order) - i)", "j = i"),
     Fault("the factor N/n left out for classes", "linear/likelihood.py", "data.x.shape[0] / len(chosen)", "1.0"),
+    Fault("model odds without their width", "linear/informed.py", "more - 0.5 * log64(wide)", "more"),
+    Fault(
+        "odds of members of the model without their width",
+        "linear/informed.py",
+        "fewer - 0.5 * math.log(wide)",
+        "fewer",
+    ),
+    Fault("time not weighted", "linear/informed.py", "reals[TIME] += 1.0 / total", "reals[TIME] += 1.0"),
+    Fault(
+        "prior of a larger model",
+        "linear/informed.py",
+        "fewer = target.prior[index, k]",
+        "fewer = target.prior[index, k] + 1.0",
+    ),
+    Fault("g drawn from its prior", "linear/informed.py", "weight[i] -= 0.5 * math.log(wide)", "weight[i] -= 0.0"),
+    Fault("coefficients without their spread", "linear/informed.py", "value += root[a, b] * normal[b]", "value += 0.0"),
+    Fault("sigma with other degrees of freedom", "linear/informed.py", "0.5 * rest / rng", "0.6 * rest / rng"),
+    Fault("c not changed with the model", "linear/rank_one.py", "c[j] += of_c * q[j]", "c[j] += 0.0"),
+    Fault("s not changed with the model", "linear/rank_one.py", "s[j] += of_s * q[j] * q[j]", "s[j] += 0.0"),
+    Fault("inverse not changed on removal", "linear/rank_one.py", "-= column[a] * column[b] / own", "-= 0.0"),
+    Fault(
+        "columns of another h",
+        "linear/collapsed.py",
+        "weight = 1.0 if self.background is None else",
+        "weight = 1.0 if True else",
+    ),
+    Fault("columns in use thrown away", "linear/collapsed.py", "= np.iinfo(np.int64).max", "= 0"),
+    Fault("h without its determinant", "linear/polygenic.py", "log_prior() - 0.5 *", "log_prior() - 0.0 *"),
+    Fault("small effects without noise", "linear/polygenic.py", "noise = sigma * rng", "noise = 0.0 * rng"),
+    Fault("effects of any size", "linear/size_prior.py", "- RESOLVED / (n * grid[:, None])", ""),
+    Fault("sets of unrelated predictors", "linear/credible.py", "free & (correlation >= purity)", "free"),
+    Fault("a column's mean left out", "linear/design.py", "raw.T - np.multiply.outer(sums, self.mean)", "raw.T"),
+    Fault(
+        "inclusion not looked at",
+        "linear/settling.py",
+        'least = {"inclusion": goal * plan.ess}',
+        'least = {"inclusion": 0.0}',
+    ),
+    Fault("nothing is unsettled", "linear/settling.py", "found.rhat <= plan.rhat and found.ess", "True or found.ess"),
+    Fault(
+        "one logarithm too small", "runtime/native_math.py", "return whole * math.log(2.0) +", "return whole * 0.6931 +"
+    ),
     # deploy
     Fault("a panel of columns left out", "deploy/sparse_kernel.py", "in range(cuts.shape[1] - 1):", "in range(1):"),
     Fault("sums of a row not added up", "deploy/sparse_kernel.py", "for other in others:", "for other in others[1:]:"),

@@ -5,8 +5,8 @@
     python -m tests.mutants --share 0.1 --seed 7       a random tenth
 
 Each fault is put into a copy of the source. The test that caught it last time runs first, then the tests of its room,
-quick files first, until one fails. That test must pass without the fault. A fault that no test notices has survived;
-the exit code is 1 then.
+those of the broken module and quick files first, until one fails. That test must pass without the fault. A fault that
+no test notices has survived; the exit code is 1 then.
 
 `results/mutants.json` is written after every fault, so that a run that is started again goes on where it stopped. A
 fault counts as known while neither it nor the code of the file it breaks has changed; survivors are always tried again.
@@ -208,12 +208,13 @@ def try_fault(project: Project, fault: Fault, last: str | None) -> Record:
 
 
 def suite(project: Project, fault: Fault) -> list[str]:
-    """All test files of the fault's room: quick ones first, and among these the one of the same name."""
+    """All test files of the fault's room: first those that name the broken module, then quick ones, then slow ones."""
     tests, room, name = project.root / "tests", fault.file.split("/")[0], Path(fault.file).stem
 
-    def rank(path: Path) -> tuple[int, bool, bool, str]:
+    def rank(path: Path) -> tuple[bool, int, bool, str]:
         slow = next((i for i, start in enumerate(SLOW, 1) if str(path.relative_to(tests)).startswith(start)), 0)
-        return slow, path.stem != f"test_{name}", path.parent != tests / Path(fault.file).parent, str(path)
+        meant = path.stem == f"test_{name}" or f"{room}.{name} import" in path.read_text()
+        return not meant, slow, path.parent != tests / Path(fault.file).parent, str(path)
 
     files = sorted((tests / room).rglob("test_*.py"), key=rank)
     files += [tests / path for path in ELSEWHERE.get(room, []) if (tests / path).exists()]

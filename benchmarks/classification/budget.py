@@ -1,11 +1,10 @@
 """Equal CPU time: how many steps each contender may take, and the seconds that it really used.
 
-For the search, a step of a contender is timed beside a step of the reference, in turns, so that whatever else the
-machine does slows down both. With c and c_0 the median CPU seconds of their steps, a contender that gets the whole
-budget takes steps_0 c_0/c steps. Setting up, pruning and taking samples are not in the median of a step, and it is
-known to some ten per cent only. For the table, the number of steps is therefore that of the chosen trial, times the CPU
-seconds of the reference's trial over those of its own. Both numbers come from records, so that schedules and results do
-not depend on the load of the machine once these are there.
+Runs of a contender and of the reference are timed in turns, so that whatever else the machine does slows down both. The
+cost of a contender is the median, over these pairs, of the ratio of their CPU seconds; with the whole budget it takes
+as many steps as the reference, divided by its cost. For the search one cost per size of batches will do; for the table
+it is measured again, on longer runs with the settings that were chosen. Costs are recorded, so that schedules and
+results do not depend on the load of the machine once they are there.
 """
 
 import time
@@ -41,14 +40,16 @@ def relative_cost(train: Train, settings: Settings, zeros: float, part: Part, *,
     """Return the CPU time of a step as a multiple of the reference's."""
     pair: dict[str, tuple[Train, Settings, float]] = {"reference": (adam, REFERENCE, 0.0)}
     pair["contender"] = (train, settings, zeros)
-    found: dict[str, list[float]] = {name: [] for name in pair}
+    ratios = []
     for number in range(rounds + 1):
+        spent = {}
         for name, (function, chosen, share) in pair.items():
             watch = Stopwatch()
             function(part, chosen, Run(steps, 0, share, passes=1, tick=watch.tick))
-            if number:  # the first round compiles
-                found[name] += watch.steps[1:]
-    return median(found["contender"]) / median(found["reference"])
+            spent[name] = sum(watch.steps[1:])  # the first one has the setting up in it
+        if number:  # the first round compiles
+            ratios.append(spent["contender"] / spent["reference"])
+    return median(ratios)
 
 
 def reference_steps(part: Part, epochs: float) -> int:

@@ -27,6 +27,7 @@ from sparse_langevin import (
     Cosine,
     GaussianPrior,
     PosteriorBank,
+    RMSprop,
     Sampler,
     SpikeSlab,
     Switch,
@@ -126,7 +127,7 @@ def sghmc(part: Part, settings: Settings, run: Run) -> Trained:
 
 
 def ours(part: Part, settings: Settings, run: Run) -> Trained:
-    """Sample by `psgld`, or with zeros by `psgld_sa`, with momentum; average over the samples of a `PosteriorBank`."""
+    """Sample by `psgld`, or with a spike and slab by `psgld_sa`; average over the samples of a `PosteriorBank`."""
     sampler = make_sampler(part, settings, run)
     burn_in = round(settings["sampled_from"] * run.steps)
     thin = max(1, (run.steps - burn_in) // settings["samples"])
@@ -158,16 +159,17 @@ def make_sampler(part: Part, settings: Settings, run: Run) -> Sampler:
     initial = settings["step_size"]
     options: dict[str, Any] = {
         "num_data": len(part[0]),
-        "step_size": Cosine(initial, run.steps, final=settings["final"] * initial, warmup=settings.get("warmup", 0)),
+        "step_size": Cosine(initial, run.steps, final=settings["final"] * initial),
         "momentum": settings["momentum"],
         "tau": Switch(math.inf, settings["tau"], round(settings["noise_from"] * run.steps)),
         "seed": run.seed,
     }
     model, likelihood = network.make(run.seed), CategoricalLikelihood()
-    if not run.zeros:
-        return psgld(model, likelihood, prior=GaussianPrior(settings["sigma0"]), **options)
-    pruning = network.plan(run.zeros, settings, run.steps)
+    if "sigma0" in settings:
+        metric = RMSprop(eta=settings.get("eta", 1e-3))
+        return psgld(model, likelihood, prior=GaussianPrior(settings["sigma0"]), preconditioner=metric, **options)
     prior = SpikeSlab.for_network(v0=settings["v0"], v1=settings["v1"])
+    pruning = network.plan(run.zeros, settings, run.steps)
     return psgld_sa(model, likelihood, prior=prior, pruning=pruning, **options)
 
 

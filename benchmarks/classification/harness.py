@@ -21,8 +21,10 @@ class Scale:
 
     epochs: float = 6.0
     """Length of the reference run."""
-    probe_steps: int = 40
-    probe_rounds: int = 5
+    probe: tuple[int, int] = (40, 5)
+    """Steps and rounds in which a contender is timed for the search."""
+    final_probe: tuple[int, int] = (1500, 3)
+    """The same for the table: so many that what is done once in a run weighs little more than it does there."""
     passes: int = 20
     """Masks of MC dropout."""
     attacked: int = 2000
@@ -37,31 +39,24 @@ class Harness:
         self.costs, self.search, self.table = (Records(out / f"{n}.jsonl") for n in ("costs", "search", "table"))
         self._warm: set[Cell] = set()
 
-    def steps(self, cell: Cell, settings: dict[str, Any]) -> int:
-        """Return the number of steps of each network of a contender in the search, from the cost of a step."""
+    def steps(self, cell: Cell, settings: dict[str, Any], *, final: bool = False) -> int:
+        """Return the number of steps of each network of a contender, in the search or for the table."""
         name, zeros = cell
         contender = CONTENDERS[name]
         kind = contender.member or name
-        key = {"contender": kind, "zeros": zeros, "batch_size": settings["batch_size"]}
+        steps, rounds = self.scale.final_probe if final else self.scale.probe
+        key = {"contender": kind, "zeros": zeros}
+        key |= {"settings": settings, "probe": steps} if final else {"batch_size": settings["batch_size"]}
 
         def measure() -> Record:
-            sizes = {"steps": self.scale.probe_steps, "rounds": self.scale.probe_rounds}
-            return {"cost": budget.relative_cost(CONTENDERS[kind].train, settings, zeros, self.data.train, **sizes)}
+            train, part = CONTENDERS[kind].train, self.data.train
+            return {"cost": budget.relative_cost(train, settings, zeros, part, steps=steps, rounds=rounds)}
 
         # The reference costs as much as itself, whatever the clock says.
         same = (kind, zeros, settings["batch_size"]) == ("adam", 0.0, REFERENCE["batch_size"])
         cost = 1.0 if same else float(self.costs.known(key, measure)["cost"])
         whole = budget.reference_steps(self.data.train, self.scale.epochs)
         return max(1, round(contender.budget * whole / cost))
-
-    def steps_of_record(self, cell: Cell, settings: dict[str, Any]) -> int:
-        """Return the same for the table, from the CPU seconds that the trial of these settings really used."""
-        contender, trials = CONTENDERS[cell[0]], cell if cell in TRIALS else (CONTENDERS[cell[0]].member, cell[1])
-        trial = self.search.find({"contender": trials[0], "zeros": trials[1], "settings": settings})
-        if trial is None:
-            raise RuntimeError(f"no trial of {cell[0]} with {settings} is recorded: run the search first")
-        seconds = contender.budget * self._tried(("adam", 0.0), REFERENCE)["cpu_seconds"]
-        return max(1, round(trial["steps"] * seconds / trial["cpu_seconds"]))
 
     def tried(self, cell: Cell) -> list[Record]:
         """Make the trials of a contender on the validation images, and return their records."""
@@ -83,7 +78,7 @@ class Harness:
         key = {"contender": cell[0], "zeros": cell[1], "settings": settings, "seed": seed}
 
         def make() -> Record:
-            steps = self.steps_of_record(cell, settings)
+            steps = self.steps(cell, settings, final=True)
             trained, about = self._train(CONTENDERS[cell[0]].train, cell, settings, steps, seed)
             watch = budget.Stopwatch()
             found = scores.full(trained.predictor, self.data, self.scale.attacked)

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from sparse_langevin import Pruning
 from sparse_langevin.sampling.flat import FlatParameters
-from sparse_langevin.sampling.pruning import Layer, prune
+from sparse_langevin.sampling.pruning import Mask
 
 MEAN, DEVIATION = 0.286, 0.353  # of the pixels of the training images
 PRUNED_FROM = 0.05  # share of the run after which pruning begins
@@ -57,21 +57,15 @@ class Pruner:
     """Prunes a model that an optimiser trains, and holds its zeros: call it after each step."""
 
     def __init__(self, model: nn.Module, pruning: Pruning | None) -> None:
-        self.flat, self.pruning = FlatParameters(model), pruning
-        start = self.flat.sparse_start
-        self.keep = torch.ones_like(self.flat.vector[start:], dtype=torch.bool)
-        spans = [(b.span, slice(b.start - start, b.stop - start)) for b in self.flat.sparse_blocks]
-        self._layers = [Layer(self.flat.vector[span], self.keep[mask]) for span, mask in spans]
+        self.flat = FlatParameters(model)
+        self.mask = Mask(self.flat, pruning) if pruning is not None else None
 
-    @torch.no_grad()
     def __call__(self, step: int) -> None:
         """Prune after ``step`` if it is due."""
-        if self.pruning is None:
-            return
-        if self.pruning.due(step):
-            prune(self.pruning, self._layers, step)
-        else:
-            self.flat.vector[self.flat.sparse_start :].mul_(self.keep)
+        if self.mask is not None and self.mask.plan.due(step):
+            self.mask.prune(step)
+        elif self.mask is not None:
+            self.mask.apply()
 
 
 def share_of_zeros(model: nn.Module) -> float:

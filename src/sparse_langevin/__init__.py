@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparse_langevin.sampling.metrics import Identity, Metric, RMSprop
     from sparse_langevin.sampling.priors import GaussianPrior, Prior, SpikeSlab
     from sparse_langevin.sampling.pruning import Inclusion, Magnitude, Pruning
+    from sparse_langevin.sampling.replicas import ReplicaExchange
     from sparse_langevin.sampling.sampler import Sampler
     from sparse_langevin.sampling.schedules import Constant, Cosine, OneMinus, Polynomial, Switch
     from sparse_langevin.sampling.step_size import suggest_step_size
@@ -43,6 +44,7 @@ __all__ = [
     "Prior",
     "Pruning",
     "RMSprop",
+    "ReplicaExchange",
     "Sampler",
     "SparseBayesClassifier",
     "SparseBayesRegressor",
@@ -73,6 +75,7 @@ __getattr__, __dir__ = lazily(
         "sampling.priors": ("GaussianPrior", "Prior", "SpikeSlab"),
         "sampling.pruning": ("Inclusion", "Magnitude", "Pruning"),
         "sampling.info": ("Info",),
+        "sampling.replicas": ("ReplicaExchange",),
         "sampling.sampler": ("Sampler",),
         "sampling.schedules": ("Constant", "Cosine", "OneMinus", "Polynomial", "Switch"),
         "sampling.step_size": ("suggest_step_size",),

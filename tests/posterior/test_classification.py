@@ -157,7 +157,7 @@ def test_reliability_figure():
     known = np.array(tables["posterior"].count) > 0
     np.testing.assert_allclose(line.get_xdata(), np.array(tables["posterior"].confidence)[known])
     np.testing.assert_allclose(line.get_ydata(), np.array(tables["posterior"].accuracy)[known])
-    names = [text.get_text() for text in curve.get_legend().get_texts()]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names[-1] == "calibrated" and names[0] == f"posterior (ECE {tables['posterior'].ece:.3f})"
     np.testing.assert_allclose(share.patches[0].get_data().values, tables["posterior"].share)
     assert all(axis.get_xlabel() and axis.get_ylabel() for axis in figure.axes)

@@ -78,10 +78,11 @@ def tell(seconds=0.0):
 
 
 def test_workers_are_not_forked_and_ignore_the_keyboard():
+    others = set(multiprocessing.active_children())
     with Workers(2) as pool:
         method, handler, parent = pool.submit(tell).result()
         assert handler is signal.SIG_IGN and parent == os.getpid()
-    assert method == "spawn" and not multiprocessing.active_children()
+    assert method == "spawn" and set(multiprocessing.active_children()) <= others
 
 
 def test_an_interrupt_reaches_the_parent_alone():
@@ -106,6 +107,30 @@ def test_a_worker_that_dies_is_replaced(tmp_path, caplog):
     assert "a worker process died" in caplog.text
     with pytest.raises(RuntimeError, match="shut down"):
         pool.submit(int)
+
+
+def wait_once(path):
+    if not path.exists():
+        wait(path)
+
+
+def kill_once_begun(path, begun):
+    wait_for(begun.exists)
+    kill_once(path)
+
+
+def test_a_worker_that_dies_takes_the_others_along(tmp_path):
+    """What they had in work is done anew, so none may go on with it."""
+    others = set(multiprocessing.active_children())
+    with Workers(2) as pool:
+        dies = pool.submit(kill_once_begun, tmp_path / "killed", tmp_path / "long")
+        long = pool.submit(wait_once, tmp_path / "long")
+        first = set(multiprocessing.active_children()) - others
+        pool.submit(int)  # the pool looks at the processes of all jobs before this one
+        dies.result(timeout=50)
+        long.result(timeout=50)
+        assert len(first) == 2
+        wait_for(lambda: not first & set(multiprocessing.active_children()), 30)
 
 
 def test_workers_that_only_die(caplog, monkeypatch):

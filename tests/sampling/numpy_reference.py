@@ -67,6 +67,7 @@ class Reference:
     eta: float = 1e-3
     sigma: float = 1.0
     momentum: float = 0.0
+    summed: bool = False
     k: int = 0
     v: np.ndarray = field(init=False)
     delta: list = field(init=False)
@@ -80,6 +81,8 @@ class Reference:
         for layer, v0, v1 in zip(self.network.layers, self.v0, self.v1, strict=True):
             self.kappa0[layer], self.kappa1[layer] = 0.5 / v0, 0.5 / v1
         self.delta = [0.5, 0.5]
+        self.included = np.full(size, 0.5)  # what delta and sigma follow: rho, or with gamma summed out r
+        self.weighted = np.zeros(size)
         self.pruned = np.zeros(size, dtype=bool)
 
     def log_likelihood_gradient(self, x, y):
@@ -146,11 +149,18 @@ class Reference:
             beta, v0, v1, p = self.beta[layer], self.v0[i], self.v1[i], self.beta[layer].size
             slab = normal(beta, self.sigma**2 * v1) * self.delta[i]
             spike = laplace(beta, self.sigma * v0) * (1 - self.delta[i])
-            self.rho[layer] = (1 - omega) * self.rho[layer] + omega * slab / (slab + spike)
-            self.kappa0[layer] = (1 - omega) * self.kappa0[layer] + omega * (1 - self.rho[layer]) / v0
-            self.kappa1[layer] = (1 - omega) * self.kappa1[layer] + omega * self.rho[layer] / v1
+            r = slab / (slab + spike)
+            if self.summed:  # the drift of log(slab + spike); rho is an average with weights k (k + 1) (k + 2)
+                self.included[layer], self.kappa0[layer], self.kappa1[layer] = r, (1 - r) / v0, r / v1
+                self.weighted[layer] += self.k * (self.k + 1) * (self.k + 2) * r
+                self.rho[layer] = self.weighted[layer] / sum(j * (j + 1) * (j + 2) for j in range(1, self.k + 1))
+            else:
+                self.rho[layer] = (1 - omega) * self.rho[layer] + omega * r
+                self.kappa0[layer] = (1 - omega) * self.kappa0[layer] + omega * (1 - self.rho[layer]) / v0
+                self.kappa1[layer] = (1 - omega) * self.kappa1[layer] + omega * self.rho[layer] / v1
+                self.included[layer] = self.rho[layer]
             b = p if self.b[i] is None else self.b[i]
-            target = (self.rho[layer].sum() + self.a) / (self.a + b + p)
+            target = (self.included[layer].sum() + self.a) / (self.a + b + p)
             self.delta[i] = (1 - omega) * self.delta[i] + omega * target
         if not self.categorical:
             self.update_sigma(omega, rss, n, y)

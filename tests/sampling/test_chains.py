@@ -219,14 +219,14 @@ def saved(folder, step):
 
 
 def wait_for_the_end_of_the_chains(folder):
-    """Chains save when their parent is gone, which takes a moment."""
+    """Chains save when their parent is gone, which takes a moment; being forked here, they hold its folder too."""
     from sparse_langevin.storage.errors import LockedError
     from sparse_langevin.storage.files import locked
 
-    for i in (0, 1):
+    for held in (folder / "chain-0", folder / "chain-1", folder):
         for _ in range(1000):
             try:
-                with locked(folder / f"chain-{i}"):
+                with locked(held):
                     break
             except LockedError:
                 time.sleep(0.02)

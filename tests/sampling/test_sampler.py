@@ -416,6 +416,14 @@ def test_collapse_into_the_spike_warns_once():
     assert run() == []
 
 
+def test_collapse_of_a_network_is_noticed_early():
+    """A spike as wide as the weights takes them all as soon as delta is released."""
+    prior = SpikeSlab.for_network(v0=3.0, v1=1e5, hold=10)
+    sampler = make(net(), step_size=1e-3, prior=prior, preconditioner=RMSprop(alpha=0.999))
+    messages, _ = warned(lambda: [sampler.step(X, Y) for _ in range(1011)])
+    assert len([m for m in messages if "every weight is in the spike after 1010 steps" in m]) == 1
+
+
 def test_warnings_point_at_the_user():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,5 +1,6 @@
-"""Figures of chains and of calibration: traces, ranks, autocorrelations, reliability of intervals and of classes."""
+"""Figures of chains and predictions: traces, ranks, autocorrelations, reliability of intervals and classes, doubt."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +83,21 @@ def reliability_figure(tables: dict[str, Reliability]) -> "Figure":
     curve.plot([0, 1], [0, 1], color="black", linestyle=":", label="calibrated")
     curve.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02))
     histogram.set(xlabel="confidence", ylabel="share of examples in the bin", xlim=(0, 1), ylim=(0, None))
-    curve.legend(frameon=False)
+    figure.legend(*curve.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def doubt_figure(groups: Mapping[str, Array]) -> "Figure":
+    """Plot the distribution of a measure of doubt, such as the entropy, in several named groups of examples."""
+    figure, (axis,) = _figure(min(1, len(groups)), 1, height=3.2)
+    top = max((float(values.max()) for values in groups.values() if len(values)), default=1.0)
+    edges = np.linspace(0.0, top or 1.0, 31)
+    for i, (name, values) in enumerate(groups.items()):
+        if len(values):
+            heights = np.histogram(values, edges)[0] / len(values)
+            axis.stairs(heights, edges, color=_colour(i), linewidth=1.4, label=f"{plain(name)} ({len(values)})")
+    axis.set(xlabel="entropy, in nats", ylabel="share of the group's examples", yscale="log", xlim=(0, top or 1.0))
+    axis.legend(frameon=False)
     return figure
 
 

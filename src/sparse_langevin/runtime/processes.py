@@ -20,6 +20,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
@@ -32,6 +33,15 @@ DEATHS = 5  # of workers, without a job done in between, after which there is no
 T = TypeVar("T")
 Job = tuple[Callable[..., None], tuple[object, ...]]
 _CONTEXT = multiprocessing.get_context("spawn")
+
+
+class _Worker(SpawnProcess):
+    def terminate(self) -> None:  # by the pool, when another one has died: SIGTERM is left to the parent
+        self.kill()
+
+
+class _WorkerContext(SpawnContext):
+    Process = _Worker
 
 
 def each(
@@ -99,7 +109,7 @@ class Workers(Executor):
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._count, _CONTEXT, begin_worker)
+        return ProcessPoolExecutor(self._count, _WorkerContext(), begin_worker)
 
     def _send(self, promise: Future[T], task: Callable[[], T]) -> None:
         with self._guard, _without_interrupts(), nullcontext() if self._script else _without_script():

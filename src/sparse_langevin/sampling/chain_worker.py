@@ -21,6 +21,7 @@ from sparse_langevin.runtime.copies import unpack
 from sparse_langevin.sampling.health import ChainWarning
 from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.loop import Bank, progress_text
+from sparse_langevin.sampling.replicas import ReplicaExchange
 from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.sampling.training import fit
 from sparse_langevin.storage.files import write_atomically
@@ -33,9 +34,9 @@ TELL_EVERY = 0.3  # seconds
 class Recipe:
     """What all chains have in common."""
 
-    make: Callable[[int], Sampler]
+    make: Callable[[int], Sampler | ReplicaExchange]
     train: Iterable[Any] | Callable[[int], Iterable[Any]]
-    callbacks: tuple[Callable[[Sampler, Info], None], ...]
+    callbacks: tuple[Callable[[Any, Info], None], ...]
     options: dict[str, Any]
     """Further arguments of `fit`."""
 
@@ -100,8 +101,8 @@ def run_chain(
 ) -> Outcome:
     """Make the sampler of a chain and run it to its end."""
     torch.manual_seed(chain)  # otherwise chains would begin with the same weights in their processes
-    sampler = recipe.make(chain)
-    if not isinstance(sampler, Sampler):
+    sampler: Any = recipe.make(chain)
+    if not isinstance(sampler, Sampler | ReplicaExchange):
         raise TypeError(f"make({chain}) must return a sampler, such as psgld_sa(..., chain=chain), got {sampler!r}")
     if sampler.chain != chain:
         raise ValueError(

@@ -37,6 +37,7 @@ from sparse_langevin.sampling.checks import as_count, check_arguments
 from sparse_langevin.sampling.health import warn
 from sparse_langevin.sampling.info import Info
 from sparse_langevin.sampling.loop import Bank, Evaluate
+from sparse_langevin.sampling.replicas import ReplicaExchange
 from sparse_langevin.sampling.sampler import Sampler
 from sparse_langevin.storage.files import TEMPORARY, locked
 from sparse_langevin.storage.runs import Record
@@ -79,7 +80,7 @@ class Chains(Generic[BankT]):
 
 
 def fit_chains(
-    make: Callable[[int], Sampler],
+    make: Callable[[int], Sampler | ReplicaExchange],
     train: Iterable[Any] | Callable[[int], Iterable[Any]],
     *,
     bank: BankT,
@@ -88,7 +89,7 @@ def fit_chains(
     epochs: int | None = None,
     evaluate: Evaluate | None = None,
     evaluate_every: int | None = None,
-    callbacks: Iterable[Callable[[Sampler, Info], None]] = (),
+    callbacks: Iterable[Callable[[Any, Info], None]] = (),
     run: str | Path | None = None,
     save_every: int = 1000,
     workers: int | None = None,
@@ -105,7 +106,8 @@ def fit_chains(
     ----------
     make
         A function of the chain's number, 0, 1, ..., that returns its sampler: a new model with initial weights of its
-        own, and ``chain=`` with that number. It is called in the chain's process, after ``torch.manual_seed(chain)``.
+        own, and ``chain=`` with that number; or a `ReplicaExchange` of such samplers. It is called in the chain's
+        process, after ``torch.manual_seed(chain)``.
     train
         The batches of one epoch, as in `fit`, or a function of the chain's number that returns them. All functions and
         the data that they refer to are copied into each process; large data are better opened by such a function.

@@ -6,12 +6,11 @@ errors.
 
 import dataclasses
 import math
-import sys
-import warnings
 from collections.abc import Mapping
 
 from torch import Tensor
 
+from sparse_langevin.runtime import warn as warnings
 from sparse_langevin.sampling.kernels import StepScalars
 from sparse_langevin.sampling.layout import VELOCITY
 from sparse_langevin.sampling.metrics import Metric
@@ -171,15 +170,12 @@ class HealthMonitor:
             self.tell(
                 f"the chain is too warm by a factor of {warmth:.3g}, as its {cause} shows: the noise of minibatches, "
                 "or too large a step, adds to the chain's own noise, and the samples are up to about "
-                f"{math.sqrt(warmth):.2g} times as wide as the posterior. Use smaller steps (suggest_step_size finds "
-                "one), larger batches, or fit(..., control_variates=1).",
+                f"{math.sqrt(warmth):.2g} times as wide as the posterior. Use smaller steps or larger batches; in "
+                "Python, suggest_step_size finds a step, and fit(..., control_variates=1) removes most of the noise.",
                 about="temperature",
             )
 
 
 def warn(message: str) -> None:
     """Give a `ChainWarning` that points at the user's line of code."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("sparse_langevin"):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, ChainWarning, stacklevel=level)
+    warnings.warn(message, ChainWarning)

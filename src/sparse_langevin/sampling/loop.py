@@ -38,7 +38,7 @@ Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 
 class Chain(Protocol):
-    """What `fit` needs from a `Sampler`, or from an optimiser that takes its place."""
+    """What `fit` needs from a `Sampler`, or from a `ReplicaExchange` or an optimiser that takes its place."""
 
     model: nn.Module
     flat: FlatParameters
@@ -47,8 +47,15 @@ class Chain(Protocol):
     steps: int
 
     @property
+    def target(self) -> Sampler | None:
+        """The sampler whose weights are samples of the posterior; None if there are none."""
+
+    @property
     def gradient_seconds(self) -> float:
         """Time spent on gradients."""
+
+    def plan(self, steps: int | None, burn_in: int | None, *, anchored: bool) -> None:
+        """Prepare for a run, see `Sampler.plan`."""
 
     def step(self, *batch: Any) -> Info:
         """Take one step on a batch."""
@@ -103,8 +110,7 @@ class Loop:
         self.evaluate, self.evaluate_every = evaluate, evaluate_every or self.length
         self.callbacks, self.bank, self.save_every = callbacks, bank, save_every
         self.total = epochs * self.length if epochs is not None and self.length is not None else steps
-        self.begin = sampler.steps
-        self.epoch = sampler.steps // self.length if self.length else 0
+        self.begin, self.epoch = sampler.steps, sampler.steps // self.length if self.length else 0
         self.batch = 0  # number of batches taken from the current epoch
         self.epoch_rng, self.rng = self._random_state(), self._random_state()
         self.losses: list[float] = [0.0, 0]  # their sum and number since the last record
@@ -116,13 +122,10 @@ class Loop:
         self.clock: Clock | None = None
         self.board: Callable[[Record], None] = lambda record: None
         self.folder = RunFolder(run, save_every) if run is not None else None
-        if bank is not None and not isinstance(sampler, Sampler):
+        if bank is not None and sampler.target is None:
             raise TypeError(f"a bank collects posterior samples, which {type(sampler).__name__} does not draw")
         check_pruning(sampler, bank, self.total)
-        if isinstance(sampler, Sampler):
-            sampler.plan(self.total, bank.burn_in if bank is not None else None, anchored=control_variates is not None)
-        elif control_variates is not None:
-            raise TypeError(f"control variates are for samplers, which {type(sampler).__name__} is not")
+        sampler.plan(self.total, bank.burn_in if bank is not None else None, anchored=control_variates is not None)
         self.control_variates = control_variates
         if self.folder is not None and getattr(train, "persistent_workers", False):
             raise ValueError(
@@ -204,8 +207,8 @@ class Loop:
     def _move_anchor(self) -> None:
         """At the beginning of an epoch, move the anchor of the control variates if it is due."""
         every, burn_in = self.control_variates, self.bank.burn_in if self.bank is not None else 0
-        sampler = self.sampler
-        if every is None or self.batch or not isinstance(sampler, Sampler) or 2 * sampler.steps < burn_in:
+        sampler = self.sampler.target
+        if every is None or self.batch or sampler is None or 2 * sampler.steps < burn_in:
             return
         if sampler.anchor is not None and (self.epoch % every == 0 or not sampler.anchor.known):
             device = sampler.flat.vector.device
@@ -238,9 +241,9 @@ class Loop:
         self.recent.append(info.loss)
         if len(self.first) < WINDOW:
             self.first.append(info.loss)
-        if self.bank is not None and isinstance(self.sampler, Sampler):
+        if self.bank is not None and (sampler := self.sampler.target) is not None:
             with self._timed("samples"):
-                self.bank.collect(self.sampler, info)
+                self.bank.collect(sampler, info)
         for callback in self.callbacks:
             callback(self.sampler, info)
         if last or (self.evaluate_every and self.done % self.evaluate_every == 0):
@@ -335,9 +338,8 @@ class Loop:
         self.seconds[name] += time.perf_counter() - begin
 
     def _settings(self) -> dict[str, str]:
-        loader = (
-            repr(self.train) if isinstance(self.train, Batches) else f"{type(self.train).__name__} of {self.length}"
-        )
+        train = self.train
+        loader = repr(train) if isinstance(train, Batches) else f"{type(train).__name__} of {self.length}"
         anchored = {} if self.control_variates is None else {"control_variates": str(self.control_variates)}
         return self.sampler.settings() | {"loader": loader, "bank": repr(self.bank)} | anchored
 

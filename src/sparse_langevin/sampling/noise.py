@@ -43,6 +43,8 @@ class CounterNoise:
         Length of each vector.
     stream
         Number of the stream; the streams of one seed are independent.
+    replica
+        Number of the replica; those of one stream are independent too.
     dtype
         Precision of the vectors.
     device
@@ -66,6 +68,7 @@ class CounterNoise:
         size: int,
         *,
         stream: int = WEIGHTS,
+        replica: int = 0,
         dtype: torch.dtype = torch.float32,
         device: torch.device | None = None,
     ) -> None:
@@ -74,7 +77,7 @@ class CounterNoise:
         self.size = size
         self.dtype = dtype
         self.device = device
-        self.key = _derive_key(seed, stream)
+        self.key = _derive_key(seed, stream, replica)
         self._pairs = max(1, (size + 1) // 2)
         # When vectors are short, a chunk holds the counters of several steps: small models would otherwise be slowed
         # down by the overhead of a hundred tiny operations per step.
@@ -122,9 +125,10 @@ class CounterNoise:
         return out.view(rows, 2 * pairs)[:, : self.size]
 
 
-def for_chain(vector: Tensor, seed: int, chain: int, kind: int) -> CounterNoise:
-    """Return the noise of one kind, `WEIGHTS` or `PROBES`, for a chain over weights like ``vector``."""
-    return CounterNoise(seed, vector.numel(), stream=2 * chain + kind, dtype=vector.dtype, device=vector.device)
+def for_chain(vector: Tensor, seed: int, chain: int, kind: int, replica: int = 0) -> CounterNoise:
+    """Return the noise of one kind, `WEIGHTS` or `PROBES`, for a replica of a chain over weights like ``vector``."""
+    stream, size = 2 * chain + kind, vector.numel()
+    return CounterNoise(seed, size, stream=stream, replica=replica, dtype=vector.dtype, device=vector.device)
 
 
 def normals_at(words: Tensor, start: Tensor, size: int, dtype: torch.dtype) -> Tensor:
@@ -170,12 +174,12 @@ def _polar(word0: Tensor, word1: Tensor) -> tuple[Tensor, Tensor]:
     return radius, angle
 
 
-def _derive_key(seed: int, stream: int) -> tuple[int, int]:
-    """Return the key of a stream: the counter (stream, 0) encrypted with the seed as the key."""
+def _derive_key(seed: int, stream: int, replica: int) -> tuple[int, int]:
+    """Return the key of a stream: the counter (stream, replica) encrypted with the seed as the key."""
     words = threefry2x32(
         (seed & 0xFFFFFFFF, seed >> 32),
         torch.tensor([_signed(stream)], dtype=torch.int32),
-        torch.zeros(1, dtype=torch.int32),
+        torch.tensor([_signed(replica)], dtype=torch.int32),
     )
     return int(words[0].item()) & 0xFFFFFFFF, int(words[1].item()) & 0xFFFFFFFF
 

@@ -15,7 +15,7 @@ from sparse_langevin.sampling import kernels, mixture, noise
 from sparse_langevin.sampling.checks import as_count, assign_priors, require_finite, require_same_layout
 from sparse_langevin.sampling.control_variates import Anchor
 from sparse_langevin.sampling.curvature import DiagonalHessian, curvature_size, prepare_metric
-from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
+from sparse_langevin.sampling.flat import FlatParameters, SparseChoice
 from sparse_langevin.sampling.gradients import Gradient
 from sparse_langevin.sampling.health import HealthMonitor, check_priors
 from sparse_langevin.sampling.info import Info
@@ -23,7 +23,7 @@ from sparse_langevin.sampling.layout import make_scalars, make_states, make_vect
 from sparse_langevin.sampling.likelihoods import BatchEvaluation, Likelihood, LogLikelihood, as_likelihood
 from sparse_langevin.sampling.metrics import Identity, Metric, as_metric
 from sparse_langevin.sampling.priors import GaussianPrior, Prior
-from sparse_langevin.sampling.pruning import Layer, Pruning, prune
+from sparse_langevin.sampling.pruning import Mask, Pruning
 from sparse_langevin.sampling.schedules import Polynomial, Schedule, describe
 from sparse_langevin.sampling.timetable import Timetable
 
@@ -113,8 +113,8 @@ class Sampler:
         self._sizes = {b.name: b.size for b in self.flat.blocks}
         self._priors = assign_priors(model, self.flat, prior, dense_prior)
         check_priors(self._priors)
-        if pruning is not None and not self.flat.sparse_blocks:
-            raise ValueError("pruning needs sparse layers, but none were found: name them with sparse=[...]")
+        self.mask = Mask(self.flat, pruning) if pruning is not None else None
+        """Which weights are pruned; None without a plan."""
 
         self.steps = 0
         """Number of steps taken so far."""
@@ -124,13 +124,11 @@ class Sampler:
         """The numbers that the prior of each block has learned, such as delta, by block and name."""
         self.vectors = make_vectors(self.flat, self._priors, preconditioner, momentum=momentum > 0)
         """The vectors with one number per weight, by name: the metric's, the priors' and the velocity."""
-        self.keep = torch.ones_like(self.flat.vector[self.flat.sparse_start :], dtype=torch.bool) if pruning else None
         self._selecting = [name for name in self._sizes if "rho" in self._priors[name].vectors]
         self._scaling = [name for name in self._sizes if self._priors[name].scales_with_sigma]
-        self._kept = {b.name: b.size for b in self.flat.sparse_blocks}
         self._engine = kernels.choose(self.flat.vector, engine, [*self._priors.values(), preconditioner])
         self._states = make_states(self.flat, self._priors, preconditioner, self.vectors)
-        self._noise = noise.for_chain(self.flat.vector, self.seed, self.chain, noise.WEIGHTS)
+        self.branch(0)
         curvature = None
         if preconditioner.correction is not None:
             curvature = DiagonalHessian(preconditioner.correction, model, self.likelihood, self.probes())
@@ -164,8 +162,9 @@ class Sampler:
         sums = self._move(scalars, second, k)
         total = kernels.Sums(*map(sum, zip(*sums.values(), strict=True)))
         self._update_latents(evaluation, scale, scalars.omega, sums, total, k)
-        if self.pruning is not None and self.pruning.due(k):
-            self._prune(self.pruning)
+        if self.mask is not None and self.mask.plan.due(k):
+            pairs = zip(self.flat.blocks, self._states, strict=True)
+            self.mask.prune(k, {b.name: s.vectors() for b, s in pairs if b.sparse})
         self.steps = k
         included, moved = {n: sums[n].included for n in self._selecting}, (total.drift, total.noise)
         self._health.check(k, scalars, included, moved, self.flat.vector, self.preconditioner, self.vectors)
@@ -199,6 +198,21 @@ class Sampler:
         for state in self._states:
             state.metric = self.preconditioner
 
+    @property
+    def target(self) -> "Sampler":
+        """The sampler whose weights are kept: this one."""
+        return self
+
+    def branch(self, replica: int) -> None:
+        """Take the noise of another replica of the same chain, see `ReplicaExchange`."""
+        self._replica = replica
+        self._noise = noise.for_chain(self.flat.vector, self.seed, self.chain, noise.WEIGHTS, replica)
+
+    def evaluate(self, data: Any, sigma: float) -> BatchEvaluation:
+        """Return the likelihood of a batch at the weights and a noise level; no step is taken."""
+        with torch.no_grad(), self._gradient.looking():
+            return self.likelihood.evaluate(self.model, data, sigma)
+
     def gradient(self, data: Any) -> Tensor:
         """Return the gradient of minus the log-likelihood at the weights, estimated from a batch; no step is taken."""
         with self._gradient.looking():
@@ -224,8 +238,7 @@ class Sampler:
     @property
     def sparsity(self) -> float:
         """Share of the sparse layers' weights that the last pruning set to zero."""
-        total = sum(self._sizes[name] for name in self._kept)
-        return 1.0 - sum(self._kept.values()) / total if total else 0.0
+        return 0.0 if self.mask is None else self.mask.sparsity
 
     @property
     def noise_std(self) -> float:
@@ -268,7 +281,7 @@ class Sampler:
 
         Frozen parameters and buffers of the model are included, so that a checkpoint holds the whole model.
         """
-        more = {} if self.keep is None else {"keep": self.keep}
+        more = {} if self.mask is None else {"keep": self.mask.keep}
         more |= {} if self.anchor is None else self.anchor.tensors
         return {
             "steps": self.steps,
@@ -290,15 +303,15 @@ class Sampler:
             for name, tensor in mine["tensors"].items():
                 tensor.copy_(state["tensors"][name])
         self.steps, self.sigma, self.scalars = steps, sigma, scalars
-        if self.keep is not None:
-            self._count_kept()
+        if self.mask is not None:
+            self.mask.count()
 
     def _move(self, scalars: kernels.StepScalars, second: Tensor | None, k: int) -> dict[str, kernels.Sums]:
         """Update every block, and return its sums."""
-        held = self.keep if self.pruning is not None and self.pruning.holds(k) else None
+        held = self.mask if self.mask is not None and self.mask.plan.holds(k) else None
         for block, state in zip(self.flat.blocks, self._states, strict=True):
             state.curvature = None if second is None else second[block.span]
-            state.keep = held[self._sparse_span(block)] if held is not None and block.sparse else None
+            state.keep = held.of(block) if held is not None and block.sparse else None
         sums = self._engine.step(self._states, scalars, self._noise, k)
         return dict(zip(self._sizes, sums, strict=True))
 
@@ -319,7 +332,7 @@ class Sampler:
         if not self.likelihood.learn or evaluation.rss is None:
             return
         # A weight that is held at zero is no longer a parameter: it has no prior density that depends on sigma.
-        sizes = self._sizes | self._kept if self.pruning is not None and self.pruning.holds(k) else self._sizes
+        sizes = self._sizes | self.mask.kept if self.mask is not None and self.mask.plan.holds(k) else self._sizes
         target = cast(Any, self.likelihood).next_sigma(
             residuals=self.num_data * evaluation.residuals_per_example,
             weights=sum([sizes[name] for name in self._scaling]),
@@ -329,22 +342,6 @@ class Sampler:
         )
         self.sigma = (1.0 - omega) * self.sigma + omega * target
 
-    def _prune(self, plan: Pruning) -> None:
-        assert self.keep is not None
-        pairs = zip(self.flat.blocks, self._states, strict=True)
-        layers = [Layer(s.beta, self.keep[self._sparse_span(b)], s.vectors()) for b, s in pairs if b.sparse]
-        with torch.no_grad():
-            prune(plan, layers, self.steps + 1)
-        self._count_kept()
-
-    def _count_kept(self) -> None:
-        assert self.keep is not None
-        self._kept = {b.name: int(self.keep[self._sparse_span(b)].sum()) for b in self.flat.sparse_blocks}
-
     def probes(self) -> noise.CounterNoise:
         """Return the random signs of the chain's probes of the curvature."""
-        return noise.for_chain(self.flat.vector, self.seed, self.chain, noise.PROBES)
-
-    def _sparse_span(self, block: Block) -> slice:
-        """Return the block's slice of the vectors that cover only the sparse part."""
-        return slice(block.start - self.flat.sparse_start, block.stop - self.flat.sparse_start)
+        return noise.for_chain(self.flat.vector, self.seed, self.chain, noise.PROBES, self._replica)

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from sparse_langevin.sampling.flat import Block, FlatParameters, SparseChoice
+from sparse_langevin.sampling.flat import FlatParameters, SparseChoice
 from sparse_langevin.sampling.info import Info
-from sparse_langevin.sampling.pruning import Layer, Pruning, prune
+from sparse_langevin.sampling.pruning import Mask, Pruning
 from sparse_langevin.sampling.schedules import Schedule, as_schedule, describe, value_at
 
 
@@ -25,6 +25,7 @@ class Adam:
     """
 
     chain = 0
+    target = None  # an optimiser has no samples
 
     def __init__(
         self,
@@ -44,9 +45,12 @@ class Adam:
         for parameter, (mean, square) in zip(self.flat.parameters, views, strict=True):
             state = {"step": torch.zeros((), device=parameter.device), "exp_avg": mean, "exp_avg_sq": square}
             self._optimiser.state[parameter] = state
-        self.keep = torch.ones_like(self.flat.vector[self.flat.sparse_start :], dtype=torch.bool)
-        self.sparsity = 0.0
-        """Share of zeros among the weights of the sparse layers."""
+        self.mask = Mask(self.flat, pruning) if pruning is not None else None
+
+    def plan(self, steps: int | None, burn_in: int | None, *, anchored: bool) -> None:
+        """Refuse what is for samplers only."""
+        if anchored:
+            raise TypeError("control variates are for samplers, which Adam is not")
 
     def step(self, batch: Any) -> Info:
         """One step on a batch (inputs, targets)."""
@@ -60,25 +64,20 @@ class Adam:
         loss.backward()  # type: ignore[no-untyped-call]
         self.gradient_seconds += time.perf_counter() - begin
         self._optimiser.step()
-        with torch.no_grad():
-            if self.pruning is not None and self.pruning.due(k):
-                layers = [Layer(self.flat.vector[b.span], self._kept(b)) for b in self.flat.sparse_blocks]
-                prune(self.pruning, layers, k)
-                self._count_zeros()
-            elif self.pruning is not None:
-                self.flat.vector[self.flat.sparse_start :].mul_(self.keep)
+        if self.mask is not None and self.mask.plan.due(k):
+            self.mask.prune(k)
+        elif self.mask is not None:
+            self.mask.apply()
         self.steps = k
         value = float(loss.detach())
         if not math.isfinite(value):
             raise FloatingPointError(f"the loss is {value} at step {k}: use a smaller step size")
         return Info(k, value, math.nan, math.nan, self.sparsity, math.nan, math.nan, size)
 
-    def _kept(self, block: Block) -> torch.Tensor:
-        """The part of the mask that belongs to a block."""
-        return self.keep[block.start - self.flat.sparse_start : block.stop - self.flat.sparse_start]
-
-    def _count_zeros(self) -> None:
-        self.sparsity = 1.0 - int(self.keep.sum()) / max(1, self.keep.numel())
+    @property
+    def sparsity(self) -> float:
+        """Share of zeros among the weights of the sparse layers."""
+        return 0.0 if self.mask is None else self.mask.sparsity
 
     def settings(self) -> dict[str, str]:
         """Settings that determine the run, as text."""
@@ -91,7 +90,8 @@ class Adam:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that changes during a run."""
-        tensors = {"beta": self.flat.vector, "mean": self._mean, "square": self._square, "keep": self.keep}
+        tensors = {"beta": self.flat.vector, "mean": self._mean, "square": self._square}
+        tensors |= {} if self.mask is None else {"keep": self.mask.keep}
         return {"steps": self.steps, "tensors": tensors | self.flat.unsampled(self.model)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -100,6 +100,7 @@ class Adam:
             with torch.no_grad():
                 tensor.copy_(state["tensors"][name])
         self.steps = int(state["steps"])
-        self._count_zeros()
+        if self.mask is not None:
+            self.mask.count()
         for moments in self._optimiser.state.values():
             moments["step"].fill_(float(self.steps))

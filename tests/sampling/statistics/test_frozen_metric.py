@@ -70,8 +70,12 @@ def diabetes():
     return torch.from_numpy(x), torch.from_numpy(y[:, None]), sigma, mean, std
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["noise at once", "noise later"])
-def test_the_optimum_is_not_left(diabetes, late):
+@pytest.mark.parametrize(
+    ("late", "freeze"),
+    [(0, "burn-in"), (50, "burn-in"), (50, 50)],
+    ids=["noise at once", "noise later", "noise as V stops"],
+)
+def test_the_optimum_is_not_left(diabetes, late, freeze):
     """A chain that starts at the optimum, where full-batch gradients vanish, stays within 2 posterior deviations.
 
     Started from the gradient alone, the weights are thrown off by tens of deviations.
@@ -81,18 +85,35 @@ def test_the_optimum_is_not_left(diabetes, late):
     def farthest(metric):
         model = nn.Linear(x.shape[1], 1, bias=False).double()
         model.weight.data[:] = torch.from_numpy(mean)
-        options = {"tau": Switch(math.inf, 1.0, 50)} if late else {}
+        options = {"tau": Switch(math.inf, 1.0, late)} if late else {}
         likelihood = GaussianLikelihood(sigma, learn=False)
         sampler = psgld(model, likelihood, num_data=len(x), step_size=5e-3, preconditioner=metric, **options)
         away = []
-        for _ in range(150 if late else 100):
+        for _ in range(late + 100):
             sampler.step(x, y)
             away.append(np.sqrt(np.mean(((model.weight.detach().numpy()[0] - mean) / std) ** 2)))
         return max(away)
 
-    assert farthest(RMSprop()) < 2
+    assert farthest(RMSprop(freeze=freeze)) < 2
     if not late:  # before noise that comes later, steps that are too long have found out about the curvature
         assert farthest(RMSprop(start="gradient")) > 10
+
+
+def test_v_starts_from_the_curvature_over_tau(diabetes):
+    """At the optimum the gradient adds nothing: what is left is the squared gradient to expect at this temperature."""
+    x, y, sigma, mean, _ = diabetes
+
+    def start(tau):
+        model = nn.Linear(x.shape[1], 1, bias=False).double()
+        model.weight.data[:] = torch.from_numpy(mean)
+        likelihood = GaussianLikelihood(sigma, learn=False)
+        sampler = psgld(model, likelihood, num_data=len(x), step_size=1e-6, tau=tau)
+        sampler.step(x, y)
+        return sampler.vectors["v"]
+
+    diagonal = (x.square().sum(0) / sigma**2 + 1).numpy()
+    torch.testing.assert_close(start(100.0), start(1.0) / 100, rtol=1e-6, atol=0)
+    assert (start(1.0).numpy().ravel() > 0.9 * diagonal).all()
 
 
 def test_curvature_size_is_the_length_of_a_row():

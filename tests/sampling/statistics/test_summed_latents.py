@@ -10,7 +10,7 @@ from torch import nn
 from sparse_langevin import GaussianLikelihood, SpikeSlab, psgld_sa, sgld_sa
 from tests.linear.gibbs_reference import Model, gibbs
 
-N, P, CHAINS = 100, 10, 8
+N, P, CHAINS = 100, 10, 32  # pooled over the chains, the Monte Carlo error of rho is at most 0.013
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,7 @@ def test_the_stochastic_approximation_is_off_there(correlated):
 
 
 def rho_of(x, y, prior, seed):
+    torch.manual_seed(seed)
     sampler = sgld_sa(
         nn.Linear(P, CHAINS, bias=False).double(),
         GaussianLikelihood(1.0, learn=False),

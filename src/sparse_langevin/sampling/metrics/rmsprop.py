@@ -112,8 +112,8 @@ class RMSprop(Metric):
         return replace(self, freeze=first + max(1, round(self.freeze * steps)))
 
     def expects(self, step: int) -> bool:
-        """Whether V is to start from the curvature."""
-        return self.start == "curvature" and self.correction is None and not self.stopped(step)
+        """Whether V is to start from the curvature: also if it has stopped, before there was noise."""
+        return self.start == "curvature" and self.correction is None
 
     def prepare(self, vectors: Vectors, expected: Tensor) -> None:
         """Let V be at least the squared gradient that is expected in the posterior."""

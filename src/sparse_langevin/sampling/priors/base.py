@@ -87,6 +87,15 @@ class Prior:
             f"{type(self).__name__} must define curvature(beta, vectors, numbers) to be used with a correction"
         )
 
+    def energy(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
+        """Return -log p of each weight, up to terms that do not depend on it, for the exchange of replicas."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define energy(beta, vectors, numbers) to be used with replicas"
+        )
+
+    def refresh(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> None:
+        """Bring vectors that belong to the present weights up to date in place, after weights were replaced."""
+
     def update(
         self, beta: Tensor, vectors: Vectors, numbers: Numbers, omega: float
     ) -> tuple[Tensor, Tensor, Tensor] | None:

@@ -41,6 +41,10 @@ class GaussianPrior(Prior):
         """Return the precision."""
         return numbers[0]
 
+    def energy(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
+        """Return precision*beta^2/2."""
+        return beta.square() * (0.5 * numbers[0])
+
     def native(self) -> NativePrior:
         """Return the same formulas for one weight."""
         return _native()

@@ -28,11 +28,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sparse_langevin.sampling.mixture import delta_mean, log_ratio_at_zero
 from sparse_langevin.sampling.priors.base import NativePrior, Numbers, Prior, Scalars, Vectors
 
 COLLAPSE_STEPS = (3000, 10_000)  # counted from the end of ``hold``
+EARLY = 1000  # and this one if there is a ``hold``, at whose end the weights are in the slab
 
 
 class _Numbers(NamedTuple):
@@ -123,6 +125,9 @@ class SpikeSlab(Prior):
     def for_network(cls, **changes: Any) -> "SpikeSlab":
         """Return the default for networks, which starts in the slab and has the scale of initial weights.
 
+        Its spike is narrower and its slab wider than those of `SpikeSlab`: weights that are left when most are zero
+        have to be larger than initial ones.
+
         Parameters
         ----------
         **changes
@@ -133,7 +138,7 @@ class SpikeSlab(Prior):
         >>> SpikeSlab.for_network(v0=0.05).scale
         'fan-in'
         """
-        return replace(cls(b=1.0, delta=0.99, scale="fan-in", hold=1000), **changes)
+        return replace(cls(v0=0.03, v1=100.0, b=1.0, delta=0.99, scale="fan-in", hold=1000), **changes)
 
     @property
     def scales_with_sigma(self) -> bool:
@@ -176,11 +181,27 @@ class SpikeSlab(Prior):
         """Return the curvature of the slab; the Laplace spike has none away from zero."""
         return vectors[1] * numbers[1]
 
+    def energy(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> Tensor:
+        """Return the potential of the drift: of the mixture of both densities, or at given averages s."""
+        spike, slab, *_ = numbers
+        if self.latents == "summed":
+            return beta.abs() * spike - functional.softplus(self.log_odds(beta, numbers))
+        _, s = vectors
+        return (1.0 - s) * (beta.abs() * spike) + s * beta.square() * (0.5 * slab)
+
+    def refresh(self, beta: Tensor, vectors: Vectors, numbers: Numbers) -> None:
+        """Make s that of the weights, if gamma is summed out."""
+        if self.latents == "summed":
+            vectors[1].copy_(self.inclusion(beta, numbers))
+
+    def log_odds(self, beta: Tensor, numbers: Numbers) -> Tensor:
+        """Return the log-odds of inclusion."""
+        spike, slab, log_odds_at_zero, *_ = numbers
+        return beta.abs().mul_(spike).add_(log_odds_at_zero).add_(beta.square().mul_(-0.5 * slab))
+
     def inclusion(self, beta: Tensor, numbers: Numbers) -> Tensor:
         """Return P(gamma = 1 | beta), computed from log-odds since the quotient of densities would underflow to 0/0."""
-        spike, slab, log_odds_at_zero, *_ = numbers
-        log_odds = beta.abs().mul_(spike).add_(log_odds_at_zero)
-        return torch.sigmoid_(log_odds.add_(beta.square().mul_(-0.5 * slab)))
+        return torch.sigmoid_(self.log_odds(beta, numbers))
 
     def update(
         self, beta: Tensor, vectors: Vectors, numbers: Numbers, omega: float
@@ -231,7 +252,8 @@ class SpikeSlab(Prior):
 
     def trouble(self, step: int, included: float) -> str | None:
         """Warn if the expected number of the layer's weights in the slab is below one half."""
-        if step - self.hold not in COLLAPSE_STEPS or included >= 0.5:
+        early = (EARLY,) if self.hold else ()
+        if step - self.hold not in early + COLLAPSE_STEPS or included >= 0.5:
             return None
         return (
             f"every weight is in the spike after {step} steps (the expected number in the slab is {included:.2g}). If "
