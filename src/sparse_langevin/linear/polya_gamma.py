@@ -25,10 +25,10 @@ cosh(u) exp(-u^2 x/2) times an alternating series, whose terms are known in two 
 is accepted with the probability (a_0 - a_1 + a_2 - ...)/a_0, which is above 0.994 everywhere; partial sums bound it
 from both sides, so that it is hardly ever computed beyond a_1.
 
-*All other b.* The sum over k up to K, and for the rest a gamma variable of the same mean and variance. K is the larger
-one of 10 + z/2 and 6/b, but 600 at most. The distribution functions differ by less than 1e-5 for any b > 0.01, as
-inverting the transforms shows, where a million draws are known to 1e-3. For a smaller b mean and variance remain exact,
-and only how values below 1e-6 are spread among themselves is approximate.
+*All other b.* The sum over k up to K, and for the rest a gamma variable of the same mean and variance. K is z/2 more than
+the larger one of 10 and 6/b, but 600 at most. The distribution functions differ by less than 1e-5 for any b > 0.01, as
+inverting the transforms shows; that of a million draws has an error of 1e-3. For a smaller b mean and variance remain
+exact, and only how values below 1e-6 are spread among themselves is approximate.
 """
 
 import math
@@ -144,7 +144,7 @@ def inverse_gaussian(mean, spread, rng):
 def draw_sum(b, z, rng):
     """Draw from PG(b, z) as a sum of gamma variables, the last one for all terms that are left out."""
     squared = (z / (2.0 * math.pi)) ** 2
-    terms = int(min(max(TERMS + TERMS_PER_Z * z, TERMS_TIMES_B / b), MOST_TERMS))
+    terms = int(min(max(TERMS, TERMS_TIMES_B / b) + TERMS_PER_Z * z, MOST_TERMS))
     value, mean, variance = 0.0, unit_mean(z), unit_variance(z)
     for k in range(terms):
         weight = 1.0 / (2.0 * math.pi**2 * ((k + 0.5) * (k + 0.5) + squared))
