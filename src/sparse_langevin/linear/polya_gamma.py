@@ -25,10 +25,10 @@ cosh(u) exp(-u^2 x/2) times an alternating series, whose terms are known in two 
 is accepted with the probability (a_0 - a_1 + a_2 - ...)/a_0, which is above 0.994 everywhere; partial sums bound it
 from both sides, so that it is hardly ever computed beyond a_1.
 
-*All other b.* The sum over k up to K, and for the rest a gamma variable of the same mean and variance. K is z/2 more than
-the larger one of 10 and 6/b, but 600 at most. The distribution functions differ by less than 1e-5 for any b > 0.01, as
-inverting the transforms shows; that of a million draws has an error of 1e-3. For a smaller b mean and variance remain
-exact, and only how values below 1e-6 are spread among themselves is approximate.
+*All other b.* The sum over k up to K, and for the rest a gamma variable of the same mean and variance. K is z/2 plus
+10 or plus 6/b, whichever is larger, but 600 at most. The distribution functions differ by less than 1e-5 for any b >
+0.01, as inverting the transforms shows; that of a million draws has an error of 1e-3. For a smaller b mean and
+variance remain exact, and only how values below 1e-6 are spread among themselves is approximate.
 """
 
 import math
