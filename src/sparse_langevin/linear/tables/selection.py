@@ -1,0 +1,226 @@
+"""From a table to what is found in it: missing values, fits, and their draws put together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparse_langevin.linear.base import check_level
+from sparse_langevin.linear.credible import credible_sets
+from sparse_langevin.linear.design import Design
+from sparse_langevin.linear.samples import Samples
+from sparse_langevin.linear.tables.cells import Values
+from sparse_langevin.linear.tables.design import Group, groups_of, predictors
+from sparse_langevin.linear.tables.effects import Draws, item_of
+from sparse_langevin.linear.tables.families import FAMILIES, Family, family_for
+from sparse_langevin.linear.tables.findings import count, listed, option
+from sparse_langevin.linear.tables.missing import FEW, FILLS, fill, incomplete
+from sparse_langevin.linear.tables.quiet import fitted_quietly
+from sparse_langevin.linear.tables.results import Item, OneEffect, Selection
+from sparse_langevin.linear.tables.score import cross_validate, folds_for, in_words
+from sparse_langevin.linear.tables.table import Table
+
+SHOWN = 12  # columns whose correlations are shown
+MISSING = ("auto", "drop", "impute", "error")
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be done with a table."""
+
+    family: str = "auto"
+    missing: str = "auto"
+    """``"drop"`` leaves incomplete rows out, ``"impute"`` fills them in, ``"auto"`` decides, ``"error"`` refuses."""
+    threshold: float = 0.5
+    expected_effects: float = 10.0
+    level: float = 0.95
+    folds: int = 5
+    seed: int = 0
+
+    def options(self) -> dict[str, Any]:
+        """Return the estimator's options."""
+        given = {"threshold": self.threshold, "expected_effects": self.expected_effects}
+        return {**given, "n_jobs": -1, "random_state": self.seed}
+
+
+def select_variables(
+    table: Table, settings: Settings, progress: Progress = lambda done, total, text: None
+) -> Selection:
+    """Fit the estimator that suits the target, on all cores, and say what each column does.
+
+    ``progress`` is told how many of how many fits are done, and what was done last.
+    """
+    check_level(settings.level)
+    name, noticed = family_for(table.target, settings.family)
+    family, remarks = FAMILIES[name], [noticed] if noticed else []
+    table, fillings, about = _complete(table, family, settings)
+    y = family.response(table.target)
+    folds, why = folds_for(y, y.dtype.kind == "f", settings.folds)
+    done, total = 0, len(fillings) + folds
+
+    def advance(text: str) -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, text)
+
+    progress(0, total, "")
+    matrices = [predictors(table.columns, values) for values in fillings]
+    models, warned = [], []
+    for x in matrices:
+        model, said = fitted_quietly(family.estimator(settings.options()), x, y)
+        models.append(model)
+        warned += said
+        advance("fit")
+    draws = _pooled(family, models)
+    groups = groups_of(table.columns)
+    scale = family.scale(y)
+    items = [item_of(group, draws, matrices, scale, settings.level) for group in groups]
+    items.sort(key=lambda item: -item.probability)
+    validation = None
+    if folds:
+        validation = cross_validate(table, family, y, folds, settings.options(), settings.seed, advance)
+    remarks += [in_words(validation, table.target.name) if validation else why, *_told(warned, len(models))]
+    if draws.present is None and any(len(group.places) > 1 for group in groups):
+        remarks.append("The probability of a category is that of its most probable level, and so a little too low.")
+    sets, together = _sets(draws, groups, matrices[0]), []
+    clear = any(item.probability > settings.threshold for item in items) or sets
+    if not clear and draws.any_effect is not None and draws.any_effect > settings.threshold:
+        together = _together(models[0], groups)
+    names, correlation = _correlation(items, sets, groups, matrices, settings.threshold)
+    return Selection(
+        source=table.source,
+        target=table.target.name,
+        family=name,
+        effect_is=family.effect_is(table.target),
+        rows=len(y),
+        items=items,
+        sets=sets,
+        together=together,
+        any_effect=draws.any_effect,
+        validation=validation,
+        correlation=correlation,
+        correlated=names,
+        threshold=settings.threshold,
+        level=settings.level,
+        remarks=remarks,
+        read=[*table.remarks, *about],
+    )
+
+
+def _complete(table: Table, family: Family, settings: Settings) -> tuple[Table, list[list[Values]], list[str]]:
+    """Return the table, values without gaps of all its columns, once or several times, and remarks."""
+    if settings.missing not in MISSING:
+        raise ValueError(f"missing must be one of {', '.join(MISSING)}, got {settings.missing!r}")
+    gaps = incomplete(table.columns)
+    remarks: list[str] = []
+    if not gaps.any():
+        return table, [[column.values for column in table.columns]], remarks
+    rows, cells = int(gaps.sum()), sum(int(np.isnan(column.values).sum()) for column in table.columns)
+    where = [column.name for column in table.columns if np.isnan(column.values).any()]
+    what = (
+        f"{count(cells, 'value')} {'is' if cells == 1 else 'are'} missing in {rows} of {count(len(gaps), 'row')} "
+        f"({'column' if len(where) == 1 else 'columns'} {listed(where, 6)})"
+    )
+    if settings.missing == "error":
+        raise ValueError(
+            f"{table.source}: {what}: fill them in, take --missing impute or --missing drop, or leave columns out: "
+            f"{option('ignore', *where)}"
+        )
+    if settings.missing == "impute" or (settings.missing == "auto" and rows > FEW * len(gaps)):
+        y, rng = family.response(table.target), np.random.default_rng(settings.seed)
+        remarks.append(
+            f"{what}. They were drawn {FILLS} times from what the other columns and the target say about them, and the "
+            f"results are those of {FILLS} fits together, so that the intervals allow for what is not known."
+        )
+        return table, [fill(table.columns, family.coded(y), rng) for _ in range(FILLS)], remarks
+    if (left := len(gaps) - rows) < 2:
+        raise ValueError(f"{table.source}: {what}, and {count(left, 'row')} would be left: take --missing impute")
+    verb = "was" if rows == 1 else "were"
+    remarks.append(f"{what}. {'This row' if rows == 1 else 'These rows'} {verb} left out; --missing impute keeps them.")
+    table = table.kept(~gaps)
+    if len(np.unique(table.target.texts)) < 2:
+        raise ValueError(f"{table.source}: {what}, and in the others the target does not vary: take --missing impute")
+    constant = [column.name for column in table.columns if np.ptp(column.values) == 0]
+    if len(constant) == len(table.columns):
+        raise ValueError(f"{table.source}: {what}, and in the others no column varies: take --missing impute")
+    if constant:
+        remarks.append(f"In the other rows {listed(map(repr, constant))} did not vary and had to be left out, too.")
+    table = replace(table, columns=[column for column in table.columns if column.name not in constant])
+    return table, [[column.values for column in table.columns]], remarks
+
+
+def _pooled(family: Family, models: Sequence[Any]) -> Draws:
+    """Put the draws of several fits together."""
+    found = [family.effects(model) for model in models]
+    effects = [_stacked([samples[k] for _, samples in found]) for k in range(len(found[0][0]))]
+    present = [getattr(model, "inclusion_samples_", None) for model in models]
+    return Draws(
+        classes=found[0][0],
+        effects=effects,
+        present=None if any(p is None for p in present) else sparse.vstack(present, format="csc"),
+        probability=np.mean([model.inclusion_probability_ for model in models], axis=0),
+    )
+
+
+def _stacked(parts: list[Samples]) -> Samples:
+    """Join draws, which are sparse as long as all of them are."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(sparse.issparse(part) for part in parts):
+        return sparse.vstack(parts, format="csr")
+    return np.vstack([part.toarray() if sparse.issparse(part) else part for part in parts])
+
+
+def _told(warned: Sequence[str], fits: int) -> list[str]:
+    """Return each warning once."""
+    different = list(dict.fromkeys(warned))
+    if len(different) > 1 and fits > 1:  # the same with other numbers
+        return [f"{len(warned)} of {fits} fits gave a warning; the first one: {different[0]}"]
+    return [f"A warning of the fit: {text}" for text in different]
+
+
+def _sets(draws: Draws, groups: Sequence[Group], x: Values) -> list[OneEffect]:
+    """Return the sets of columns, at least two each, that stand for one effect."""
+    if draws.present is None:
+        return []
+    mean, std = x.mean(0), x.std(0)
+    used = np.flatnonzero(std > 0)
+    design = Design(x, mean[used], std[used], used)
+    found = credible_sets(draws.present[:, used].tocsr(), draws.probability[used], design)
+    names = {place: group.column.name for group in groups for place in group.places}
+    sets = []
+    for one in found:
+        columns = list(dict.fromkeys(names[used[member]] for member in one.members))
+        if len(columns) > 1:
+            sets.append(OneEffect(columns, one.probability, one.purity))
+    return sets
+
+
+def _together(model: Any, groups: Sequence[Group]) -> list[str]:
+    """Return the columns that the estimator names when it can name none for certain."""
+    mask: NDArray[np.bool_] = model.get_support()
+    return [group.column.name for group in groups if mask[group.places].any()]
+
+
+def _correlation(
+    items: Sequence[Item], sets: Sequence[OneEffect], groups: Sequence[Group], matrices: Sequence[Values], least: float
+) -> tuple[list[str], Values]:
+    """Return correlations of the columns that were chosen or belong to a set; if there are none, of the first ones."""
+    place = {group.column.name: group for group in groups}
+    members = {name for one in sets for name in one.names}
+    wanted = [item for item in items if item.probability > least or item.name in members]
+    wanted = wanted if len(wanted) > 1 else list(items[:SHOWN])
+    names, columns = [], []
+    for item in wanted[:SHOWN]:
+        group = place[item.name]
+        levels = [effect.level for effect in item.effects]
+        member = levels.index(item.main.level)
+        names.append(item.label)
+        columns.append(np.mean([x[:, group.places[member]] for x in matrices], axis=0))
+    with np.errstate(invalid="ignore"):
+        found: Values = np.atleast_2d(np.corrcoef(np.array(columns)))
+    return names, np.nan_to_num(found)
