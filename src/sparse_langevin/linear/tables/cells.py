@@ -119,11 +119,17 @@ def read_numbers(cells: Sequence[str], missing: NDArray[np.bool_], decimal: str)
     return plain
 
 
-def main_unit(cells: Sequence[str], odd: Sequence[int], missing: NDArray[np.bool_]) -> str:
-    """Return the unit that most cells have, though some do not; nothing if there is none."""
-    units = [part[3] or part[1] for row in odd if (part := UNIT.fullmatch(cells[row])) and (part[3] or part[1])]
-    most = max(set(units), key=units.count, default="")
-    return most if most and units.count(most) >= UNIFORM * (~missing).sum() else ""
+def mixed_units(cells: Sequence[str], missing: NDArray[np.bool_]) -> tuple[str, list[int]]:
+    """Return the unit that most cells have, and the rows that have none or another one; no unit if there is no such."""
+    units = {}
+    for row in np.flatnonzero(~missing).tolist():
+        part = UNIT.fullmatch(cells[row])
+        units[row] = (part[3] or part[1]) if part else ""
+    named = [unit for unit in units.values() if unit]
+    most = max(dict.fromkeys(named), key=named.count, default="")
+    if named.count(most) < UNIFORM * len(units):
+        return "", []
+    return most, [row for row, unit in units.items() if unit != most]
 
 
 def censored(text: str, decimal: str) -> tuple[str, float] | None:

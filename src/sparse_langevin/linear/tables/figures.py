@@ -41,8 +41,9 @@ def inclusion_and_effects(result: Selection) -> Figure:
         left.barh([0], [0], color=CHOSEN, label="above the threshold"),
         left.barh([0], [0], color=OTHER, label="not above it"),
         left.get_lines()[0],
+        *right.plot([], [], "o-", color="black", linewidth=2, label=f"mean and {result.level:.0%} interval"),
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=3, frameon=False)
+    figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False)
     return figure
 
 
@@ -85,7 +86,7 @@ def predictions(result: Selection) -> Figure:
     found = result.validation
     assert found is not None
     if found.predicted.ndim == 1:
-        return _scatter(found.observed, found.predicted, result.target)
+        return _scatter(found.observed, found.predicted, result.effect_is)
     classes = [str(name) for name in np.unique(found.observed)]
     if len(classes) == 2:
         return _two_classes(found.observed, found.predicted[:, 1], classes, result.target)

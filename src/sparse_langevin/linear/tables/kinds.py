@@ -18,7 +18,7 @@ from sparse_langevin.linear.tables.cells import (
     decimal_sign,
     is_ambiguous,
     is_missing,
-    main_unit,
+    mixed_units,
     read_numbers,
 )
 from sparse_langevin.linear.tables.findings import Findings, count, listed, option, places
@@ -113,8 +113,8 @@ class Reader:
         reading = read_numbers(cells, missing, sign)
         if reading.odd and (limits := {row: found for row in reading.odd if (found := censored(cells[row], sign))}):
             reading = self._limited(name, cells, reading, limits)
-        if reading.odd and (unit := main_unit(cells, reading.odd, missing)):
-            without = [row for row in np.flatnonzero(~missing).tolist() if unit not in cells[row]]
+        unit, without = mixed_units(cells, missing) if reading.odd else ("", [])
+        if without:
             self.findings.problem(
                 f"column {name!r} has the unit {unit!r} in most rows, but not in {places(without, self.lines)} "
                 f"({cells[without[0]]!r}): write all values in the same unit",
@@ -187,7 +187,12 @@ class Reader:
             return self._left_out(name, "has the same value everywhere and is left out")
         whole = len(np.unique(known)) == len(values) and bool((known == np.round(known)).all())
         in_order = len(values) >= ROW_NUMBERS and bool((np.diff(values) == 1).all())
-        if whole and (in_order or NAME_OF_IDENTIFIER.fullmatch(name)) and name not in self.options.keep:
+        if (
+            whole
+            and not reading.unit
+            and (in_order or NAME_OF_IDENTIFIER.fullmatch(name))
+            and name not in self.options.keep
+        ):
             why = "numbers the rows" if in_order else "holds another whole number in every row, as an identifier does,"
             return self._left_out(name, f"{why} and is left out; {option('keep', name)} keeps it")
         if reading.unit:

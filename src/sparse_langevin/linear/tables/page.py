@@ -41,7 +41,14 @@ def levels_tables(result: Selection) -> list[Table]:
             (e.level, str(e.rows), f"{e.probability:.3f}", f"{e.mean:.4g}", f"{e.lower:.4g} to {e.upper:.4g}")
             for e in sorted(item.effects, key=lambda e: -e.probability)
         ]
-        tables.append(Table(head, rows, f"Levels of {item.name}: how each differs from the average row."))
+        tables.append(
+            Table(
+                head,
+                rows,
+                f"Levels of {item.name}: the probability that a level differs from the others, and by how "
+                "much from the average row.",
+            )
+        )
     return tables
 
 
@@ -49,7 +56,7 @@ def sets_table(result: Selection) -> Table:
     """Return the sets of columns that stand for one effect."""
     head = ("one effect of", "probability", "smallest correlation")
     rows = [(" or ".join(one.names), f"{one.probability:.3f}", f"{one.purity:.2f}") for one in result.sets]
-    return Table(head, rows, "Of the columns in a row at least one matters, but it cannot be told which.")
+    return Table(head, rows, "At least one column of each line matters, but it cannot be told which.")
 
 
 def tables_of(result: Selection) -> list[Table]:
@@ -67,6 +74,8 @@ def sentences(result: Selection) -> list[str]:
         )
     elif not result.chosen and not result.sets:
         told.append(NOTHING)
+        if result.any_effect is not None:
+            told.append(f"The probability that at least one column has an effect is {result.any_effect:.2f}.")
     elif not result.sets and result.any_effect is not None:
         told.append("No two columns stand for the same effect.")
     if result.chosen or result.sets:

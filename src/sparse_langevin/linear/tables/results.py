@@ -49,7 +49,9 @@ class Item:
     @property
     def label(self) -> str:
         """Its name, with the level of the largest effect."""
-        return f"{self.name}: {self.main.level}" if self.main.level else self.name
+        e = self.main
+        against = f" instead of {e.against}" if len(self.effects) == 1 else ""
+        return f"{self.name}: {e.level}{against}" if e.level else self.name
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Selection:
         if hidden:
             sets = "one set" if hidden == 1 else f"each of {hidden} sets"
             return f"at least one column in {sets} of columns matters for {self.target} {where}"
-        if self.any_effect is not None and self.any_effect > self.threshold:
+        if self.together:
             return f"some of {count(p, 'column')} matter for {self.target}, but it cannot be told which {where}"
         return f"none of {count(p, 'column')} could be told apart from no effect on {self.target} {where}"
 

@@ -1,5 +1,6 @@
 """From a table to what is found in it: missing values, fits, and their draws put together."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,8 @@ from sparse_langevin.linear.tables.results import Item, OneEffect, Selection
 from sparse_langevin.linear.tables.score import cross_validate, folds_for, in_words
 from sparse_langevin.linear.tables.table import Table
 
+CLEAR = 0.95  # probability of any effect from which on columns are said to matter though none can be named
+DRAWS, FEWEST_DRAWS = 400.0, 100.0  # effective ones: of all fits together, and of each
 SHOWN = 12  # columns whose correlations are shown
 MISSING = ("auto", "drop", "impute", "error")
 Progress = Callable[[int, int, str], None]
@@ -70,8 +73,9 @@ def select_variables(
     progress(0, total, "")
     matrices = [predictors(table.columns, values) for values in fillings]
     models, warned = [], []
+    options = settings.options() | {"target_ess": max(FEWEST_DRAWS, DRAWS / len(matrices))}
     for x in matrices:
-        model, said = fitted_quietly(family.estimator(settings.options()), x, y)
+        model, said = fitted_quietly(family.estimator(options), x, y)
         models.append(model)
         warned += said
         advance("fit")
@@ -88,7 +92,7 @@ def select_variables(
         remarks.append("The probability of a category is that of its most probable level, and so a little too low.")
     sets, together = _sets(draws, groups, matrices[0]), []
     clear = any(item.probability > settings.threshold for item in items) or sets
-    if not clear and draws.any_effect is not None and draws.any_effect > settings.threshold:
+    if not clear and draws.any_effect is not None and draws.any_effect > CLEAR:
         together = _together(models[0], groups)
     names, correlation = _correlation(items, sets, groups, matrices, settings.threshold)
     return Selection(
@@ -202,7 +206,9 @@ def _sets(draws: Draws, groups: Sequence[Group], x: Values) -> list[OneEffect]:
 
 def _together(model: Any, groups: Sequence[Group]) -> list[str]:
     """Return the columns that the estimator names when it can name none for certain."""
-    mask: NDArray[np.bool_] = model.get_support()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says what is said here, too
+        mask: NDArray[np.bool_] = model.get_support()
     return [group.column.name for group in groups if mask[group.places].any()]
 
 
