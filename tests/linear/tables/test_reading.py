@@ -188,6 +188,8 @@ def test_all_problems_at_once_with_options_to_paste(tmp_path):
             ["a,y", *(f"{i},w{i}" for i in range(60))],
             "has 60 different values that are not all numbers, and at most 50 classes",
         ),
+        (["a,y", "1,3", "1e200,4", "1,5"], "column 'a' holds 1e+200, which is too large or too small to compute with"),
+        (["a,y", "1,0", "3,1e-200", "1,2e-200"], "column 'y' holds 2e-200, which is too large or too small"),
         (["a,y", *(f"k{i % 40},{i}" for i in range(160))], "holds 40 different texts"),
     ],
 )

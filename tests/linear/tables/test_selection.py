@@ -190,7 +190,7 @@ def test_an_effect_on_classes_is_a_change_of_log_odds(classes):
     rng = np.random.default_rng(7)
     rows = 1 if classes == 2 else classes
     w = rng.standard_normal((1, rows, 5))
-    names, draws = CLASSES.effects(SimpleNamespace(coef_samples_=w, classes_=np.array(list("abc")[:classes])))
+    names, draws = CLASSES.effects(SimpleNamespace(coef_samples_=w, classes_=np.array(list("abc")[:classes])), 10)
     full = np.vstack([np.zeros(5), w[0]]) if classes == 2 else w[0]
 
     def log_odds(x, k):

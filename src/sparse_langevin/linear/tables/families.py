@@ -17,7 +17,6 @@ from sparse_langevin.linear.tables.cells import Values
 from sparse_langevin.linear.tables.findings import listed, option
 from sparse_langevin.linear.tables.table import CLASSES, Target
 
-DRAWS = 4000  # of the coefficients, that are kept of a fit
 GRADES = 7  # different whole numbers at most that look like grades or codes
 SHORT: dict[str, Any] = {
     "n_chains": 2,
@@ -51,8 +50,8 @@ class Family(Protocol):
     def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
         """Return the estimator; a short one is for predictions alone."""
 
-    def effects(self, model: Any) -> tuple[list[str], list[Samples]]:
-        """Return for what the effects speak (a class, or nothing), and draws of them, (draws, predictors) each."""
+    def effects(self, model: Any, most: int) -> tuple[list[str], list[Samples]]:
+        """Return for what the effects speak, a class or nothing, and at most so many draws for each."""
 
     def predict(self, model: Any, x: Values) -> Values:
         """Return predictions: one for each row, or the probability of each class."""
@@ -87,9 +86,9 @@ class Gaussian:
         """Return a regression."""
         return SparseBayesRegressor("gibbs", **(options | SHORT if short else options))
 
-    def effects(self, model: Any) -> tuple[list[str], list[Samples]]:
+    def effects(self, model: Any, most: int) -> tuple[list[str], list[Samples]]:
         """Return the coefficients."""
-        return [""], [_thinned(model._samples)]
+        return [""], [_thinned(model._samples, most)]
 
     def predict(self, model: Any, x: Values) -> Values:
         """Return the expected values."""
@@ -132,9 +131,9 @@ class Classes:
         """Return a classification."""
         return SparseBayesClassifier(**(options | SHORT if short else options))
 
-    def effects(self, model: Any) -> tuple[list[str], list[Samples]]:
+    def effects(self, model: Any, most: int) -> tuple[list[str], list[Samples]]:
         """Return the log-odds of each class against the others; of two classes, of the second."""
-        draws, classes = _thinned(model.coef_samples_), [str(c) for c in model.classes_]
+        draws, classes = _thinned(model.coef_samples_, most), [str(c) for c in model.classes_]
         if len(classes) == 2:
             return classes[1:], [draws[:, 0]]
         others = len(classes) / (len(classes) - 1)
@@ -204,7 +203,7 @@ def family_for(target: Target, asked: str) -> tuple[str, str]:
     return used, text
 
 
-def _thinned(draws: Samples) -> Samples:
-    """Return at most so many draws, evenly spread over the chains."""
-    draws = draws.tocsr() if sparse.issparse(draws) else draws
-    return draws[:: -(-draws.shape[0] // DRAWS)]
+def _thinned(draws: Samples, most: int) -> Samples:
+    """Return a copy of at most so many draws, evenly spread over the chains."""
+    step = -(-draws.shape[0] // most)
+    return draws.tocsr()[::step] if sparse.issparse(draws) else draws[::step].copy()

@@ -25,6 +25,7 @@ from sparse_langevin.linear.tables.findings import Findings, count, listed, opti
 
 MOST_LEVELS = 30  # of a category
 MOSTLY_MISSING = 0.5  # share of missing values above which a column is left out
+HUGE = 1e100  # numbers above it, or spreads below its inverse, cannot be computed with
 ROW_NUMBERS = 10  # rows from which on 1, 2, 3, ... is taken for the number of the row
 MONTH = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-zä]*"
 CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
@@ -118,6 +119,12 @@ class Reader:
             self.findings.problem(
                 f"column {name!r} has the unit {unit!r} in most rows, but not in {places(without, self.lines)} "
                 f"({cells[without[0]]!r}): write all values in the same unit",
+                name,
+            )
+            return None
+        if (wild := beyond_use(reading.values)) is not None:
+            self.findings.problem(
+                f"column {name!r} holds {wild:g}, which is too large or too small to compute with: change its unit",
                 name,
             )
             return None
@@ -238,6 +245,15 @@ class Reader:
     def _left_out(self, name: str, why: str) -> Column | None:
         self.findings.remark(f"Column {name!r} {why}.")
         return None
+
+
+def beyond_use(values: Values) -> float | None:
+    """Return the largest number if its square, or the square of the spread, is beyond double precision."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return None
+    largest, spread = known[np.abs(known).argmax()], known.max() / 2 - known.min() / 2
+    return float(largest) if abs(largest) > HUGE or 0 < spread < 1 / HUGE else None
 
 
 def are_dates(name: str, present: Sequence[str]) -> bool:

@@ -3,7 +3,8 @@
 Chained equations (van Buuren, 2018): each column with missing values in turn is regressed on the columns that are most
 correlated with it, and on the target; a missing value is taken from one of the five rows whose predicted value is
 nearest (predictive mean matching), where the coefficients of the regression are drawn from their posterior. So numbers
-stay within what has been observed, whole numbers stay whole, and a category stays one of its levels.
+stay within what has been observed, whole numbers stay whole, and a category stays one of its levels. With many
+incomplete columns there are fewer rounds.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ from sparse_langevin.linear.tables.kinds import Column
 
 DONORS = 5
 NEIGHBOURS = 20  # columns in a regression; they are chosen once
-SWEEPS = 8
+SWEEPS = 2, 8  # at least and at most
+REGRESSIONS = 2000  # from which on there are fewer sweeps
 FILLS = 5  # times that missing values are drawn, for one fit each
 FEW = 0.05  # share of incomplete rows up to which they are left out, where the choice is ours
 RIDGE = 1e-3  # of standardised columns, so that copies do no harm
@@ -51,14 +53,19 @@ def fill(
     mean, std = every[learn].mean(0), every[learn].std(0)
     std[std == 0] = 1.0
     every = (every - mean) / std
-    near = {j: _nearest(every[known[j]], owner, int(j)) for j in todo}
-    for _ in range(SWEEPS if len(todo) > 1 else 1):
+    near = {j: _nearest(every, owner, int(j), known[j]) for j in todo}
+    for _ in range(_sweeps(len(todo))):
         for j in todo:
             places = np.flatnonzero(owner == j)
             taken = _matched(every[:, near[j]], every[:, places], known[j], gone[j], rng)
             filled[j][gone[j]] = columns[j].values[taken]
             every[np.ix_(gone[j], places)] = every[np.ix_(taken, places)]
     return filled
+
+
+def _sweeps(incomplete: int) -> int:
+    """Return how often all incomplete columns are drawn; one alone does not have to wait for others."""
+    return 1 if incomplete == 1 else min(max(REGRESSIONS // incomplete, SWEEPS[0]), SWEEPS[1])
 
 
 def _coded(column: Column, values: Values) -> Values:
@@ -69,15 +76,14 @@ def _coded(column: Column, values: Values) -> Values:
     return indicators
 
 
-def _nearest(every: Values, owner: NDArray[np.intp], j: int) -> NDArray[np.intp]:
+def _nearest(every: Values, owner: NDArray[np.intp], j: int, known: Mask) -> NDArray[np.intp]:
     """Return the columns to regress column j on: the target, and those with the largest correlation."""
-    centred = every - every.mean(0)
-    own = centred[:, owner == j]
-    norm = np.sqrt((centred**2).sum(0)) + 1e-12
-    strength = np.abs(own.T @ centred).max(0) / norm
+    own = every[:, owner == j] * known[:, None]
+    strength: Values = np.abs(own.T @ every).max(0)  # the columns are standardised
     strength[owner == -1] = np.inf
     strength[owner == j] = -1.0
-    most = min(max(NEIGHBOURS, int((owner == -1).sum())), len(every) // 3 + 1, int((owner != j).sum()))
+    most = max(NEIGHBOURS, int((owner == -1).sum()))
+    most = min(most, int(known.sum()) // 3 + 1, int((owner != j).sum()))
     return np.argsort(-strength, kind="stable")[:most]
 
 

@@ -19,6 +19,7 @@ from sparse_langevin.linear.tables.missing import FILLS, fill, incomplete
 from sparse_langevin.linear.tables.quiet import fitted_quietly
 from sparse_langevin.linear.tables.table import Table
 
+MANY = 300  # columns above which missing values of rows to be predicted are drawn once
 FEWEST = 10  # rows below which a score would say nothing
 
 
@@ -90,8 +91,9 @@ def _completed(
     donors = np.zeros(len(y), bool)
     donors[train] = True
     x = predictors(columns, fill(columns, family.coded(y), rng, donors))
+    fills = FILLS if len(columns) <= MANY else 1
     nothing = np.empty((len(y), 0))  # the target of a row that is to be predicted is not known
-    unseen = [predictors(columns, fill(columns, nothing, rng, donors))[test] for _ in range(FILLS)]
+    unseen = [predictors(columns, fill(columns, nothing, rng, donors))[test] for _ in range(fills)]
     return x[train], unseen
 
 

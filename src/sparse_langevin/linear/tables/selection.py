@@ -26,6 +26,7 @@ from sparse_langevin.linear.tables.table import Table
 
 CLEAR = 0.95  # probability of any effect from which on columns are said to matter though none can be named
 DRAWS, FEWEST_DRAWS = 400.0, 100.0  # effective ones: of all fits together, and of each
+KEPT = 4000  # draws of all fits together
 SHOWN = 12  # columns whose correlations are shown
 MISSING = ("auto", "drop", "impute", "error")
 Progress = Callable[[int, int, str], None]
@@ -60,10 +61,10 @@ def select_variables(
     check_level(settings.level)
     name, noticed = family_for(table.target, settings.family)
     family, remarks = FAMILIES[name], [noticed] if noticed else []
-    table, fillings, about = _complete(table, family, settings)
+    table, fillings, about = _without_gaps(table, settings)
     y = family.response(table.target)
     folds, why = folds_for(y, y.dtype.kind == "f", settings.folds)
-    done, total = 0, len(fillings) + folds
+    done, total = 0, fillings + folds
 
     def advance(text: str) -> None:
         nonlocal done
@@ -71,15 +72,19 @@ def select_variables(
         progress(done, total, text)
 
     progress(0, total, "")
-    matrices = [predictors(table.columns, values) for values in fillings]
-    models, warned = [], []
-    options = settings.options() | {"target_ess": max(FEWEST_DRAWS, DRAWS / len(matrices))}
-    for x in matrices:
+    first, fits, warned, matrices = None, [], [], []
+    options = settings.options() | {"target_ess": max(FEWEST_DRAWS, DRAWS / fillings)}
+    rng = np.random.default_rng(settings.seed)
+    for _ in range(fillings):
+        filled = fillings > 1
+        values = fill(table.columns, family.coded(y), rng) if filled else [column.values for column in table.columns]
+        matrices.append(x := predictors(table.columns, values))
         model, said = fitted_quietly(family.estimator(options), x, y)
-        models.append(model)
+        first = first or model
+        fits.append(_found(family, model, KEPT // fillings))
         warned += said
         advance("fit")
-    draws = _pooled(family, models)
+    draws = _pooled(fits)
     groups = groups_of(table.columns)
     scale = family.scale(y)
     items = [item_of(group, draws, matrices, scale, settings.level) for group in groups]
@@ -87,13 +92,13 @@ def select_variables(
     validation = None
     if folds:
         validation = cross_validate(table, family, y, folds, settings.options(), settings.seed, advance)
-    remarks += [in_words(validation, table.target.name) if validation else why, *_told(warned, len(models))]
+    remarks += [in_words(validation, table.target.name) if validation else why, *_told(warned, fillings)]
     if draws.present is None and any(len(group.places) > 1 for group in groups):
         remarks.append("The probability of a category is that of its most probable level, and so a little too low.")
     sets, together = _sets(draws, groups, matrices[0]), []
     clear = any(item.probability > settings.threshold for item in items) or sets
     if not clear and draws.any_effect is not None and draws.any_effect > CLEAR:
-        together = _together(models[0], groups)
+        together = _together(first, groups)
     names, correlation = _correlation(items, sets, groups, matrices, settings.threshold)
     return Selection(
         source=table.source,
@@ -115,14 +120,14 @@ def select_variables(
     )
 
 
-def _complete(table: Table, family: Family, settings: Settings) -> tuple[Table, list[list[Values]], list[str]]:
-    """Return the table, values without gaps of all its columns, once or several times, and remarks."""
+def _without_gaps(table: Table, settings: Settings) -> tuple[Table, int, list[str]]:
+    """Return the table with the rows to use, how often values have to be drawn (1 if none is missing), and remarks."""
     if settings.missing not in MISSING:
         raise ValueError(f"missing must be one of {', '.join(MISSING)}, got {settings.missing!r}")
     gaps = incomplete(table.columns)
     remarks: list[str] = []
     if not gaps.any():
-        return table, [[column.values for column in table.columns]], remarks
+        return table, 1, remarks
     rows, cells = int(gaps.sum()), sum(int(np.isnan(column.values).sum()) for column in table.columns)
     where = [column.name for column in table.columns if np.isnan(column.values).any()]
     what = (
@@ -135,12 +140,11 @@ def _complete(table: Table, family: Family, settings: Settings) -> tuple[Table, 
             f"{option('ignore', *where)}"
         )
     if settings.missing == "impute" or (settings.missing == "auto" and rows > FEW * len(gaps)):
-        y, rng = family.response(table.target), np.random.default_rng(settings.seed)
         remarks.append(
             f"{what}. They were drawn {FILLS} times from what the other columns and the target say about them, and the "
             f"results are those of {FILLS} fits together, so that the intervals allow for what is not known."
         )
-        return table, [fill(table.columns, family.coded(y), rng) for _ in range(FILLS)], remarks
+        return table, FILLS, remarks
     if (left := len(gaps) - rows) < 2:
         raise ValueError(f"{table.source}: {what}, and {count(left, 'row')} would be left: take --missing impute")
     verb = "was" if rows == 1 else "were"
@@ -154,28 +158,30 @@ def _complete(table: Table, family: Family, settings: Settings) -> tuple[Table, 
     if constant:
         remarks.append(f"In the other rows {listed(map(repr, constant))} did not vary and had to be left out, too.")
     table = replace(table, columns=[column for column in table.columns if column.name not in constant])
-    return table, [[column.values for column in table.columns]], remarks
+    return table, 1, remarks
 
 
-def _pooled(family: Family, models: Sequence[Any]) -> Draws:
+def _found(family: Family, model: Any, most: int) -> Draws:
+    """Return draws of one fit."""
+    classes, effects = family.effects(model, most)
+    return Draws(classes, effects, getattr(model, "inclusion_samples_", None), model.inclusion_probability_)
+
+
+def _pooled(fits: Sequence[Draws]) -> Draws:
     """Put the draws of several fits together."""
-    found = [family.effects(model) for model in models]
-    effects = [_stacked([samples[k] for _, samples in found]) for k in range(len(found[0][0]))]
-    present = [getattr(model, "inclusion_samples_", None) for model in models]
+    present = [fit.present for fit in fits]
     return Draws(
-        classes=found[0][0],
-        effects=effects,
+        classes=fits[0].classes,
+        effects=[_stacked([fit.effects[k] for fit in fits]) for k in range(len(fits[0].classes))],
         present=None if any(p is None for p in present) else sparse.vstack(present, format="csc"),
-        probability=np.mean([model.inclusion_probability_ for model in models], axis=0),
+        probability=np.mean([fit.probability for fit in fits], axis=0),
     )
 
 
 def _stacked(parts: list[Samples]) -> Samples:
-    """Join draws, which are sparse as long as all of them are."""
-    if len(parts) == 1:
-        return parts[0]
+    """Join draws, which are sparse, by columns, if all of them are."""
     if all(sparse.issparse(part) for part in parts):
-        return sparse.vstack(parts, format="csr")
+        return sparse.vstack(parts, format="csc")
     return np.vstack([part.toarray() if sparse.issparse(part) else part for part in parts])
 
 
