@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.metrics import accuracy_score, r2_score
 
 from sparse_langevin import SparseBayesRegressor
-from sparse_langevin.linear.tables import selection
+from sparse_langevin.linear.tables import score, selection
 from sparse_langevin.linear.tables.design import groups_of, predictors
+from sparse_langevin.linear.tables.effects import Draws
 from sparse_langevin.linear.tables.families import FAMILIES, family_for
 from sparse_langevin.linear.tables.files import selection_csv, selection_json
 from sparse_langevin.linear.tables.kinds import Column
@@ -103,7 +105,9 @@ def twins():
     y = 2 * x[:, 1] - x[:, 3] + rng.standard_normal(80)
     x[rng.random((80, 6)) < 0.03] = np.nan
     told = []
-    found = select_variables(table(numbers(x), y), Settings(), lambda done, total, text: told.append((done, total)))
+    found = select_variables(
+        table(numbers(x), y), Settings(folds=4), lambda done, total, text: told.append((done, total))
+    )
     return x, y, found, told
 
 
@@ -112,7 +116,7 @@ def test_columns_that_stand_for_one_effect_are_named(twins):
     (one,) = found.sets
     assert set(one.names) == {"x1", "x4"} and one.probability > 0.95 and one.purity > 0.95
     assert "x1 or x4" in "".join(row[0] for row in tables_of(found)[-1].rows) + "x4 or x1" * (one.names[0] == "x4")
-    assert told == [(i, 10) for i in range(11)]
+    assert told == [(i, 9) for i in range(10)]
     assert set(found.correlated) == {"x1", "x3", "x4"} and np.abs(np.diag(found.correlation) - 1).max() < 1e-9
 
 
@@ -135,24 +139,23 @@ def test_missing_values_are_filled_in_or_left_out_as_asked(twins):
 def test_the_score_is_that_of_predictions_of_other_rows(twins):
     _, y, found, _ = twins
     validation = found.validation
-    score = validation.score
-    assert score.value == pytest.approx(r2_score(y, validation.predicted), abs=0.03) and 0.6 < score.value < 0.9
+    r2 = validation.score
+    assert r2.value == pytest.approx(r2_score(y, validation.predicted), abs=0.03) and 0.6 < r2.value < 0.9
     rng, again = np.random.default_rng(0), []
     for _ in range(2000):  # the bootstrap
         some = rng.integers(len(y), size=len(y))
         again.append(r2_score(y[some], validation.predicted[some]))
-    assert score.error == pytest.approx(np.std(again), rel=0.25)
-    assert f"an R2 of {score.value:.2f} ± {score.error:.2f} (5-fold" in found.remarks[0]
+    assert r2.error == pytest.approx(np.std(again), rel=0.25)
+    assert f"an R2 of {r2.value:.2f} ± {r2.error:.2f} (4-fold" in found.remarks[0]
 
 
 def test_noise_is_not_predicted_and_nothing_is_found_in_it():
     rng = np.random.default_rng(3)
-    x, y = rng.standard_normal((40, 60)), rng.standard_normal(40)
-    x[rng.random(x.shape) < 0.02] = np.nan
+    x, y = rng.standard_normal((40, 50)), rng.standard_normal(40)
     found = select_variables(table(numbers(x), y), Settings())
     assert found.validation.score.value < 0.1
     assert "that is not better than predicting the mean of y for every row" in " ".join(found.remarks)
-    assert found.headline == "none of 60 columns could be told apart from no effect on y (40 rows of t.csv)"
+    assert found.headline == "none of 50 columns could be told apart from no effect on y (40 rows of t.csv)"
     assert "No column could be told apart" in sentences(found)[0] and not tables_of(found)
 
 
@@ -161,6 +164,62 @@ def test_with_six_rows_nothing_is_claimed():
     found = select_variables(table(numbers(rng.standard_normal((6, 73))), rng.standard_normal(6)), Settings())
     assert found.validation is None and found.headline.startswith("none of 73 columns could be told apart")
     assert "With 6 rows nothing can be said" in " ".join(sentences(found))
+
+
+def test_small_effects_of_all_columns_are_mentioned():
+    """With many small effects; not with a single large one."""
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal((100, 30))
+    y = x @ rng.standard_normal(30) / 3 + rng.standard_normal(100)
+    found = select_variables(table(numbers(x), y), Settings(folds=0))
+    assert found.small_effects > 0.5 and "all columns together have small effects" in " ".join(sentences(found))
+    found = select_variables(table(numbers(x), 5 * x[:, 0] + rng.standard_normal(100)), Settings(folds=0))
+    assert found.small_effects < 0.5
+
+
+def test_the_probability_of_small_effects_is_the_share_of_draws_that_have_them():
+    rng = np.random.default_rng(0)
+    present = rng.random((5000, 3)) < [0.9, 0.5, 0.2]
+    small = rng.random(5000) < 0.3
+    effects = np.where(present | small[:, None], 1.0, 0.0)
+    draws = Draws([""], [effects], sparse.csc_array(present), present.mean(0))
+    assert draws.small_effects == pytest.approx(small.mean(), abs=0.03)
+    assert Draws([""], [sparse.csc_array(effects)], draws.present, draws.probability).small_effects == 0
+
+
+def test_draws_of_several_fits_count_alike():
+    fits = [
+        Draws([""], [np.full((2, 1), 1.0)], sparse.csr_array([[True], [True]]), np.array([1.0])),
+        Draws([""], [np.zeros((2, 1))], sparse.csr_array([[False], [True]]), np.array([0.5])),
+    ]
+    pooled = selection._pooled(fits)
+    assert (
+        pooled.probability == [0.75]
+        and pooled.any_effect == 0.75
+        and pooled.effects[0].tolist() == [[1], [1], [0], [0]]
+    )
+
+
+def test_r2_is_that_of_scikit_learn_wherever_zero_is():
+    rng = np.random.default_rng(0)
+    y = 100 + rng.standard_normal(50)
+    predicted = y + 0.5 * rng.standard_normal(50)
+    found = NUMBERS.score(y, predicted, np.full(50, y.mean()))
+    assert found.value == pytest.approx(r2_score(y, predicted))
+
+
+def test_rows_to_be_predicted_do_not_know_their_target():
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    train, test = np.arange(30), np.arange(30, 40)
+    changed = np.append(y[:30], y[30:] + 9)
+    once, again = (
+        score._completed(table(numbers(x), v), NUMBERS, v, train, test, np.random.default_rng(0)) for v in (y, changed)
+    )
+    np.testing.assert_array_equal(once[0], again[0])
+    np.testing.assert_array_equal(once[1], again[1])
+    assert once[0].shape == (30, 3) and len(once[1]) == 5 and once[1][0].shape == (10, 3)
 
 
 def test_what_matters_though_it_cannot_be_told_which(monkeypatch):

@@ -36,6 +36,23 @@ class Draws:
         """Probability that any predictor has an effect."""
         return None if self.present is None else float((np.asarray(self.present.sum(1)).ravel() > 0).mean())
 
+    @cached_property
+    def small_effects(self) -> float:
+        """Probability that all predictors have small effects together, beside those that are in the model.
+
+        Then no coefficient is zero; it is read off the predictor that is in the fewest models.
+        """
+        samples = self.effects[0]
+        if self.present is None or sparse.issparse(samples):
+            return 0.0
+        rate = (samples != 0).mean(0)
+        used = np.flatnonzero(rate > 0)
+        if not len(used):
+            return 0.0
+        least = used[self.probability[used].argmin()]
+        own = float(self.probability[least])
+        return float(np.clip((rate[least] - own) / max(1 - own, 1e-9), 0.0, 1.0))
+
     def of_any(self, group: Group) -> float:
         """Probability that any predictor of a group has an effect."""
         most = float(self.probability[group.places].max())

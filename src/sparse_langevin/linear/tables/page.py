@@ -7,6 +7,7 @@ from sparse_langevin.linear.tables.findings import listed
 from sparse_langevin.linear.tables.results import Item, Selection
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
+MENTIONED = 0.05  # probability of small effects of all columns, from which on they are mentioned
 NOTHING = (
     "No column could be told apart from no effect. That does not show that there is none: there may be too few rows."
 )
@@ -78,6 +79,12 @@ def sentences(result: Selection) -> list[str]:
             told.append(f"The probability that at least one column has an effect is {result.any_effect:.2f}.")
     elif not result.sets and result.any_effect is not None:
         told.append("No two columns stand for the same effect.")
+    if result.small_effects > MENTIONED:
+        told.append(
+            f"With probability {result.small_effects:.2f} all columns together have small effects, too. The "
+            "probability of a column is that its effect stands out from these, so that an interval may be clear of "
+            "zero although this probability is not near 1."
+        )
     if result.chosen or result.sets:
         told.append(_meaning(result))
     return [*told, *result.remarks]

@@ -80,6 +80,8 @@ class Selection:
     """If columns matter but it cannot be told which: a few that together predict as well as all."""
     any_effect: float | None
     """Probability that at least one column has an effect; None if the estimator does not say."""
+    small_effects: float
+    """Probability that all columns have small effects together, beside those that stand out."""
     validation: CrossValidation | None
     correlation: Values
     """Of `correlated`."""
@@ -129,6 +131,7 @@ class Selection:
             "threshold": self.threshold,
             "level": self.level,
             "probability_of_any_effect": self.any_effect,
+            "probability_of_small_effects_of_all": self.small_effects,
             "cross_validation": score
             and {"score": score.name, "value": score.value, "error": score.error, "baseline": score.baseline},
             "columns": [_item(item, self.threshold) for item in self.items],

@@ -110,6 +110,7 @@ def select_variables(
         sets=sets,
         together=together,
         any_effect=draws.any_effect,
+        small_effects=draws.small_effects,
         validation=validation,
         correlation=correlation,
         correlated=names,
