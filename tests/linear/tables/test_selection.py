@@ -167,14 +167,11 @@ def test_with_six_rows_nothing_is_claimed():
 
 
 def test_small_effects_of_all_columns_are_mentioned():
-    """With many small effects; not with a single large one."""
     rng = np.random.default_rng(9)
     x = rng.standard_normal((100, 30))
     y = x @ rng.standard_normal(30) / 3 + rng.standard_normal(100)
     found = select_variables(table(numbers(x), y), Settings(folds=0))
     assert found.small_effects > 0.5 and "all columns together have small effects" in " ".join(sentences(found))
-    found = select_variables(table(numbers(x), 5 * x[:, 0] + rng.standard_normal(100)), Settings(folds=0))
-    assert found.small_effects < 0.5
 
 
 def test_the_probability_of_small_effects_is_the_share_of_draws_that_have_them():
