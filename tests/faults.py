@@ -677,6 +677,56 @@ FAULTS = [
         'least = {"inclusion": goal * plan.ess}',
         'least = {"inclusion": 0.0}',
     ),
+    Fault(
+        "decimal commas read as thousands", "linear/tables/cells.py", 'SWAP = str.maketrans(",.", ".,")', "SWAP = {}"
+    ),
+    Fault("units not compared", "linear/tables/cells.py", "if len(units) == 1 and units", "if units"),
+    Fault(
+        "half of all limits",
+        "linear/tables/kinds.py",
+        'half = choice == "half" and sign == "<"',
+        'half = choice == "half"',
+    ),
+    Fault("row numbers taken for measurements", "linear/tables/kinds.py", "(in_order or", "(False or"),
+    Fault("only the first problem told", "linear/tables/findings.py", "self.problems[:LISTED]", "self.problems[:1]"),
+    Fault("options that a shell takes apart", "linear/tables/findings.py", "shlex.quote(value)", "value"),
+    Fault("rows of another length cut", "linear/tables/sheet.py", "if len(row) == len(names)]", "if row]"),
+    Fault(
+        "missing values without their spread", "linear/tables/missing.py", "a[gone] @ drawn", "a[gone] @ (0 * drawn)"
+    ),
+    Fault("missing values from rows to be predicted", "linear/tables/missing.py", "[learn & ~g if", "[~g if"),
+    Fault("a group as its largest level", "linear/tables/effects.py", "max(most, float(together.mean()))", "most"),
+    Fault("levels against zero", "linear/tables/effects.py", "block - (block @ share)[:, None]", "block"),
+    Fault("standardised without the column", "linear/tables/effects.py", "else float(x[:, j].std())", "else 1.0"),
+    Fault(
+        "classes against all", "linear/tables/families.py", "others = len(classes) / (len(classes) - 1)", "others = 1.0"
+    ),
+    Fault("an R2 without its baseline", "linear/tables/families.py", "(y - baseline) ** 2", "y**2 + 0 * baseline"),
+    Fault(
+        "folds that see their rows",
+        "linear/tables/score.py",
+        "return x[train], [x[test]]",
+        "return x[train], [x[train][: len(test)]]",
+    ),
+    Fault(
+        "the target known in other rows",
+        "linear/tables/score.py",
+        "nothing = np.empty((len(y), 0))",
+        "nothing = family.coded(y)",
+    ),
+    Fault(
+        "fits not averaged",
+        "linear/tables/selection.py",
+        "np.mean([fit.probability for fit in fits], axis=0)",
+        "fits[0].probability",
+    ),
+    Fault(
+        "indicators of the wrong predictors",
+        "linear/samples.py",
+        "np.flatnonzero(scale.used)[found.indices]",
+        "found.indices",
+    ),
+    Fault("a table written over", "cli/select.py", "_require_different([file, *paths])", "_require_different(paths)"),
     Fault("nothing is unsettled", "linear/settling.py", "found.rhat <= plan.rhat and found.ess", "True or found.ess"),
     Fault(
         "one logarithm too small", "runtime/native_math.py", "return whole * math.log(2.0) +", "return whole * 0.6931 +"

@@ -52,6 +52,7 @@ SLOW = [
 # Rooms that are also tested elsewhere.
 ELSEWHERE = {
     "problems": ["cli/test_data.py"],
+    "linear": ["cli/test_select.py"],
     "storage": [
         "problems/darcy/test_vtk.py",
         "cli/test_data.py",

@@ -39,8 +39,8 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether it ended as bad input should: exit code 2 and one line that says what is wrong."""
-        lines = [line for line in self.err.splitlines() if line and not line.startswith("warning: ")]
+        """Whether it ended as bad input should: exit code 2 and a line that says what is wrong, or a list below it."""
+        lines = [line for line in self.err.splitlines() if line and not line.startswith(("warning: ", "  "))]
         return self.code == 2 and len(lines) == 1 and lines[0].startswith("error: ")
 
 

@@ -31,8 +31,8 @@ def problem(x, y, small_effects=False, rest=0.0):
     return Problem(design, y, rest, float(len(y)), background=background)
 
 
-def enumerated(case):
-    """Return the inclusion probabilities, and the posteriors of g and h, by a sum over all models, g and h."""
+def weighed(case):
+    """Return all models, and their posterior with h and g."""
     z, y, p = case.design.columns(np.arange(case.design.size)), case.y, case.design.size
     n, target = len(y), case.targets[0]
     log_h = polygenic.log_prior() if case.background is not None else np.zeros(1)
@@ -48,8 +48,13 @@ def enumerated(case):
             rss = b @ b + case.rest - (case.grid[:, None] * (vectors.T @ (a.T @ b)) ** 2 / wide).sum(1)
             table[i, j] = target.prior[:, x.shape[1]] + log_h[j] - np.log(np.diag(root)).sum()
             table[i, j] -= 0.5 * np.log(wide).sum(1) + target.half * np.log(target.offset + rss)
-    weight = np.exp(table - logsumexp(table))
-    return weight.sum((1, 2)) @ np.array(models), weight.sum((0, 1)), weight.sum((0, 2))
+    return np.array(models), np.exp(table - logsumexp(table))
+
+
+def enumerated(case):
+    """Return the inclusion probabilities, and the posteriors of g and h, by a sum over all models, g and h."""
+    models, weight = weighed(case)
+    return weight.sum((1, 2)) @ models, weight.sum((0, 1)), weight.sum((0, 2))
 
 
 @pytest.mark.parametrize("small_effects", [False, True], ids=["sparse", "with small effects"])

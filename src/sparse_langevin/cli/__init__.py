@@ -127,10 +127,19 @@ def _correct(error: Any) -> NoReturn:
 
 
 def _end(error: Exception, message: str) -> NoReturn:
-    """Print one line and exit; with --debug raise the error, as what looks like bad input may be a bug of ours."""
+    """Print one line, and one for each note of the error, and exit.
+
+    With --debug raise the error, as what looks like bad input may be a bug of ours.
+    """
     if State.debug:
         raise error
-    line = re.sub(r"\s*\n\s*", " ", message.strip())
-    # What is not to be seen, as in the name of a file, is escaped.
-    print("error: " + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), file=sys.stderr)
+    print("error: " + _one_line(message), file=sys.stderr)
+    for note in getattr(error, "__notes__", ()):
+        print("  " + _one_line(note), file=sys.stderr)
     sys.exit(2)
+
+
+def _one_line(text: str) -> str:
+    """Return text in one line; what is not to be seen, as in the name of a file, is escaped."""
+    line = re.sub(r"\s*\n\s*", " ", text.strip())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)

@@ -19,7 +19,7 @@ from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Observations, Scale, observed
 from sparse_langevin.linear.polygenic import Background, affordable
 from sparse_langevin.linear.runner import run
-from sparse_langevin.linear.samples import Samples, in_units, mean_and_std, quantiles
+from sparse_langevin.linear.samples import Samples, in_units, mean_and_std, models, quantiles
 from sparse_langevin.linear.settling import settle
 from sparse_langevin.runtime.warn import warn
 from sparse_langevin.sampling.methods import Method, method_named
@@ -87,6 +87,9 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         `get_support` chooses one representative of each, beside all predictors above the threshold.
     coef_samples_
         Posterior draws of the coefficients, of shape (draws, predictors).
+    inclusion_samples_
+        With ``method="gibbs"``: which predictors are in the model in each draw, small effects of all of them apart; a
+        sparse boolean array of shape (draws, predictors). It has all draws, of which ``coef_samples_`` may have a part.
     intercept_samples_
         Posterior draws of the intercept, of shape (draws,).
     rhat_
@@ -215,6 +218,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         design, y, rest, scale = observations.design()
         self.credible_sets_: list[CredibleSet] = []
         self._summary: NDArray[np.intp] = np.empty(0, np.intp)
+        self.inclusion_samples_ = sparse.csr_array((1, len(scale.x_mean)), dtype=bool)
         if not scale.varies:
             return self._describe_a_constant(scale)
         background = Background.of(design, y) if affordable(len(y), design.size) else None
@@ -223,6 +227,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         posterior = settle(problem, self._plan(), watched, rng, self._workers())
         samples, sigma = problem.coefficients(posterior.chains, rng)
         self._describe(samples, sigma, posterior.inclusion, scale)
+        self.inclusion_samples_ = models(posterior.effects, scale)
         used = np.flatnonzero(scale.used)
         self.credible_sets_ = [
             replace(found, members=used[found.members])
