@@ -1,4 +1,7 @@
-"""The scikit-learn regressor: seconds of a fit, the race to an effective sample size, and cost against n and p."""
+"""The scikit-learn estimators: seconds of a fit, the race to an effective sample size, and cost against n and p.
+
+``python -m benchmarks.linear`` prints the seconds of default fits alone, on one core.
+"""
 
 import time
 import warnings
@@ -24,7 +27,10 @@ def records(figures: Path, quick: bool = False) -> list[Record]:
     """Everything about linear models, and the figure of the cost against their size."""
     predictors = (20, 50) if quick else (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
     observations = (50, 200) if quick else (100, 1000, 10_000, 100_000, 1_000_000)
-    rows = [fit(ROWS, p, repeats) for p, repeats in ([(20, 1)] if quick else [(200, 5), (5000, 1)])]
+    rows = [
+        fit(ROWS, p, repeats)
+        for p, repeats in ([(20, 1)] if quick else [(200, 5), (5000, 3), (20_000, 1), (100_000, 1)])
+    ]
     by_n = [fit(n, COLUMNS, 1 if quick else 3) for n in observations]
     by_p = [per_step(p, 3) for p in predictors]
     figure(dict(zip(predictors, by_p, strict=True)), dict(zip(observations, by_n, strict=True)), figures)
@@ -39,8 +45,8 @@ def simulated(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
     return x, 3 * x[:, 0] + x[:, 1] + np.sqrt(3.0) * rng.standard_normal(n)
 
 
-def fit(n: int, p: int, repeats: int) -> Record:
-    """Seconds of a whole fit with default settings, on all cores."""
+def fit(n: int, p: int, repeats: int, jobs: int = -1) -> Record:
+    """Seconds of a whole fit with default settings, by default on all cores."""
     x, y = simulated(n, p)
     SparseBayesRegressor(burn_in=100, max_steps=100, target_ess=1.0, target_rhat=9.0).fit(x[:100], y[:100])  # compiles
     seconds = []
@@ -48,7 +54,7 @@ def fit(n: int, p: int, repeats: int) -> Record:
         begin = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # how long it takes is the question here
-            SparseBayesRegressor(n_jobs=-1, random_state=seed).fit(x, y)
+            SparseBayesRegressor(n_jobs=jobs, random_state=seed).fit(x, y)
         seconds.append(time.perf_counter() - begin)
     return record(f"default fit: n={n:,}, p={p:,}", seconds, unit="s")
 
@@ -97,3 +103,9 @@ def figure(by_p: dict[int, Record], by_n: dict[int, Record], figures: Path) -> N
         axis.legend(loc="upper left")
     fig.savefig(figures / "bench-linear.png", dpi=120)
     plt.close(fig)
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        for size in (200, 1000, 5000, 20_000, 100_000):
+            print(fit(ROWS, size, 3, jobs=1), flush=True)

@@ -18,7 +18,7 @@ def test_regression_against_gibbs(n):
     rng = np.random.default_rng(0)
     x = correlated(rng, n, 80)
     y = x[:, 0] * 1.5 + x[:, 5] + rng.standard_normal(n)
-    model = SparseBayesRegressor(random_state=0, max_steps=16_000, target_ess=1e9, target_rhat=1e-9)
+    model = SparseBayesRegressor("psgld-sa", random_state=0, max_steps=16_000, target_ess=1e9, target_rhat=1e-9)
     with pytest.warns(UserWarning, match="effective sample size"):
         model.fit(x, y)
     z, t = (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
@@ -42,7 +42,7 @@ def test_logistic_regression_against_a_grid():
     y = (x[:, 0] * 1.2 + 0.55 * x[:, 1] + rng.logistic(size=n) > 0.3).astype(int)
     z = (x - x.mean(0)) / x.std(0)
     v0, v1 = 0.05, 2.0
-    model = SparseBayesClassifier(v0=v0, v1=v1, random_state=0, max_steps=40_000, target_ess=1e9)
+    model = SparseBayesClassifier("psgld-sa", v0=v0, v1=v1, random_state=0, max_steps=40_000, target_ess=1e9)
     with pytest.warns(UserWarning, match="effective sample size"):
         model.fit(x, y)
     b = np.concatenate([np.arange(-0.4, 0.4, 0.005), np.arange(0.4, 5.5, 0.03), np.arange(-1.6, -0.4, 0.03)])
@@ -99,7 +99,7 @@ def test_moments_in_pieces_are_the_moments_of_all():
     pieces = Moments.of(x[:10], y[:10]).plus(x[10:11], y[10:11]).plus(x[11:], y[11:])
     data, scale = pieces.standardised()
     whole, _ = observed(x, y).standardised()
-    rows, _ = Rows(x, y).standardised()
+    rows, _ = Rows(x, y, np.ones(1000)).standardised()
     z, t = (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
     for part in (data, whole, rows):
         assert part.x.T @ part.x == pytest.approx(z.T @ z, abs=1e-8)

@@ -1,16 +1,18 @@
 """Chains over models, against enumeration of all models, closed forms and direct formulas."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse, stats
 from scipy.special import logsumexp
 
-from sparse_langevin.linear import collapsed, informed, model_state, polygenic, size_prior
-from sparse_langevin.linear.collapsed import Chain, Problem
+from sparse_langevin.linear import collapsed, informed, model_state, normal, polygenic, size_prior
+from sparse_langevin.linear.collapsed import Chain, Draws
 from sparse_langevin.linear.credible import credible_sets, summary
 from sparse_langevin.linear.design import Design
+from sparse_langevin.linear.normal import NormalRegression, Problem
 from sparse_langevin.linear.polygenic import VALUES, Background
 from sparse_langevin.linear.runner import Plan
 from sparse_langevin.linear.settling import settle
@@ -31,12 +33,12 @@ def problem(x, y, small_effects=False, rest=0.0):
     return Problem(design, y, rest, float(len(y)), background=background)
 
 
-def weighed(case):
-    """Return all models, and their posterior with h and g."""
+def weighed(case, guests=None):
+    """Return all models, and their posterior with h and g; at most ``guests`` of the fifth predictor and later ones."""
     z, y, p = case.design.columns(np.arange(case.design.size)), case.y, case.design.size
-    n, target = len(y), case.targets[0]
+    n, target = len(y), NormalRegression(case).target
     log_h = polygenic.log_prior() if case.background is not None else np.zeros(1)
-    models = list(itertools.product([0, 1], repeat=p))
+    models = [model for model in itertools.product([0, 1], repeat=p) if guests is None or sum(model[4:]) <= guests]
     table = np.empty((len(models), len(log_h), len(case.grid)))
     for i, model in enumerate(models):
         x = z[:, np.array(model, bool)]
@@ -46,62 +48,80 @@ def weighed(case):
             values, vectors = np.linalg.eigh(a.T @ a)
             wide = 1 + case.grid[:, None] * values
             rss = b @ b + case.rest - (case.grid[:, None] * (vectors.T @ (a.T @ b)) ** 2 / wide).sum(1)
-            table[i, j] = target.prior[:, x.shape[1]] + log_h[j] - np.log(np.diag(root)).sum()
+            table[i, j] = case.prior[:, x.shape[1]] + log_h[j] - np.log(np.diag(root)).sum()
             table[i, j] -= 0.5 * np.log(wide).sum(1) + target.half * np.log(target.offset + rss)
     return np.array(models), np.exp(table - logsumexp(table))
 
 
-def enumerated(case):
+def enumerated(case, guests=None):
     """Return the inclusion probabilities, and the posteriors of g and h, by a sum over all models, g and h."""
-    models, weight = weighed(case)
+    models, weight = weighed(case, guests)
     return weight.sum((1, 2)) @ models, weight.sum((0, 1)), weight.sum((0, 2))
 
 
+@pytest.fixture(params=["all in view", "guests"])
+def view(request, monkeypatch):
+    """All predictors in view, or few: the first four are anchors, and three of the others guests."""
+    if request.param == "guests":
+        for name, value in (("ALL", 4), ("ANCHORS", 4), ("GUESTS", 3)):
+            monkeypatch.setattr(collapsed, name, value)
+        monkeypatch.setattr(Chain, "choose_anchors", lambda self, scores: None)
+    return request.param
+
+
 @pytest.mark.parametrize("small_effects", [False, True], ids=["sparse", "with small effects"])
-def test_against_enumeration_of_all_models(small_effects):
+def test_against_enumeration_of_all_models(small_effects, view):
     """Inclusion by the probabilities along the way and by the draws; g and h."""
     case = problem(*correlated(), small_effects)
-    inclusion, of_g, of_h = enumerated(case)
-    assert inclusion[1] == pytest.approx(inclusion[4], abs=1e-9) and 0.2 < inclusion[1] < 0.9
-    plan = Plan(4, 1000, 40_000, 0.0, 1e9)
-    found = settle(case, plan, np.arange(0, 60, 10), np.random.default_rng(1), 2)
+    inclusion, of_g, of_h = enumerated(case, 3 if view == "guests" else None)
+    assert 0.2 < inclusion[1] < 0.9
+    if view == "all in view":
+        assert inclusion[1] == pytest.approx(inclusion[4], abs=1e-9)  # copies
+    plan = Plan(4, 1000, 150_000 if small_effects else 40_000, 0.0, 1e9)
+    regressions = [NormalRegression(case) for _ in range(plan.chains)]
+    found = settle(case, regressions, plan, np.arange(0, 60, 10), np.random.default_rng(1), 2)
+    draws = found.draws
     assert np.abs(found.inclusion - inclusion).max() < 0.02
-    assert np.abs((found.effects != 0).mean(0) - inclusion).max() < 0.03
+    assert np.abs((draws.effects != 0).mean(0) - inclusion).max() < 0.03
     log_g, p_g = np.log(case.grid), of_g
     error = 4 * np.sqrt(p_g @ log_g**2 - (p_g @ log_g) ** 2) / np.sqrt(found.diagnoses["the size of effects"].ess)
-    assert np.log(found.joined("g")).mean() == pytest.approx(p_g @ log_g, abs=error)
+    assert np.log(draws.beside["g"]).mean() == pytest.approx(p_g @ log_g, abs=error)
     if small_effects:
         ess = found.diagnoses["the polygenic part"].ess
         zero = of_h[0]
-        assert (found.joined("h") == 0).mean() == pytest.approx(zero, abs=4 * np.sqrt(zero * (1 - zero) / ess))
+        assert (draws.beside["h"] == 0).mean() == pytest.approx(zero, abs=4 * np.sqrt(zero * (1 - zero) / ess))
 
 
-@pytest.mark.parametrize("rows", [None, 3], ids=["all products", "columns on demand"])
 @pytest.mark.parametrize("small_effects", [False, True], ids=["sparse", "with small effects"])
-def test_what_the_chain_knows_is_true(rows, small_effects, monkeypatch):
-    """After many changes, c, s and the inverse are those of the model, computed directly."""
-    if rows:
-        monkeypatch.setattr(collapsed, "GRAMS", 0.0)
-        monkeypatch.setattr(collapsed, "SPARE", rows)
-        monkeypatch.setattr(Problem, "most", 4)
+def test_what_the_chain_knows_is_true(view, small_effects, monkeypatch):
+    """After many changes, c, s and the inverse are those of the model, directly; and so is what a scan finds."""
+    if view == "guests":
+        monkeypatch.setattr(normal, "ROTATED", 0.0)
+        monkeypatch.setattr(model_state, "SPARE", 1)  # columns are forgotten
     x, y = correlated(p=12)
-    case = problem(x, y, small_effects)
-    chain = Chain(case, np.random.default_rng(3))
+    case = replace(problem(x, y, small_effects), rest=3.0)
+    chain = Chain(NormalRegression(case), np.random.default_rng(3))
     chain.burn_in(2000)
-    state, z = chain.state, case.design.columns(np.arange(12))
-    target = case.targets[chain.h]
+    state, z, members = chain.state, case.design.columns(np.arange(12)), chain.regression.target.members
+    target = chain.regression.target
     rest = informed.weigh(target, state)
-    model, g = state.model[: state.integers[model_state.SIZE]], case.grid[state.integers[model_state.G]]
+    places, g = state.model[: state.integers[model_state.SIZE]], case.grid[state.integers[model_state.G]]
+    model = members[places]
     inside = np.isin(np.arange(12), model)
-    without = np.eye(60) + VALUES[chain.h] * z @ z.T / 12
+    without = np.eye(60) + VALUES[chain.regression.h] * z @ z.T / 12
     whole = np.linalg.inv(without + g * z[:, inside] @ z[:, inside].T)
-    assert rest == pytest.approx(target.offset + case.y @ whole @ case.y, rel=1e-8)
-    np.testing.assert_allclose(state.c[~inside], z[:, ~inside].T @ whole @ case.y, atol=1e-7)
-    np.testing.assert_allclose(state.s[~inside], np.einsum("ij,ik,kj->j", z, whole, z)[~inside], atol=1e-6)
+    assert rest == pytest.approx(target.offset + 3.0 + case.y @ whole @ case.y, rel=1e-8)
+    c, s = z.T @ whole @ case.y, np.einsum("ij,ik,kj->j", z, whole, z)
+    seen = ~inside[members]
+    np.testing.assert_allclose(state.c[seen], c[members[seen]], atol=1e-7)
+    np.testing.assert_allclose(state.s[seen], s[members[seen]], atol=1e-6)
     for place, j in enumerate(model):
         others = z[:, [k for k in model if k != j]]
         p = np.linalg.inv(without + g * others @ others.T)
         assert state.own[:, place] == pytest.approx([z[:, j] @ p @ case.y, z[:, j] @ p @ z[:, j]], rel=1e-6)
+    wide = 1 + g * s
+    expected = -0.5 * np.log(wide) - target.half * np.log(1 - g * c**2 / wide / rest)
+    np.testing.assert_allclose(chain.regression.scan(state), expected, atol=1e-6)
 
 
 def test_draws_given_the_model():
@@ -109,17 +129,17 @@ def test_draws_given_the_model():
     rng = np.random.default_rng(5)
     x = rng.standard_normal((40, 1))
     case = problem(x, 3 * x[:, 0] + rng.standard_normal(40), rest=2.0)
-    chain = Chain(case, rng)
+    chain = Chain(NormalRegression(case), rng)
     chain.burn_in(500)
     draws = chain.draw(4000, 3)
     beta = draws.effects.toarray()[:, 0]
-    target, z = case.targets[0], case.design.columns(np.array([0]))[:, 0]
-    own = 1 / (1 / draws.g + z @ z)
+    target, z = chain.regression.target, case.design.columns(np.array([0]))[:, 0]
+    sigma, own = draws.beside["sigma"], 1 / (1 / draws.beside["g"] + z @ z)
     mean = own * (z @ case.y)
     rest = target.offset + case.y @ case.y + 2.0 - mean * (z @ case.y)
-    scores = (beta - mean) / (draws.sigma * np.sqrt(own))
+    scores = (beta - mean) / (sigma * np.sqrt(own))
     assert stats.kstest(scores, "norm").pvalue > 1e-3
-    assert stats.kstest(rest / draws.sigma**2, stats.chi2(2 * target.half).cdf).pvalue > 1e-3
+    assert stats.kstest(rest / sigma**2, stats.chi2(2 * target.half).cdf).pvalue > 1e-3
 
 
 def test_small_effects_are_those_of_ridge_regression():
@@ -128,7 +148,8 @@ def test_small_effects_are_those_of_ridge_regression():
     x = rng.standard_normal((30, 50))
     case = problem(x, x[:, :10].sum(1) + rng.standard_normal(30), True)
     z, h, sigma = case.design.columns(np.arange(50)), 6, 0.7
-    draws = np.array([case.background.draw(case.design, case.y, sigma, h, rng) for _ in range(4000)])
+    many = np.full(4000, sigma)
+    draws = case.background.draw(case.design, np.repeat(case.y[:, None], 4000, axis=1), many, h, rng).T
     precision = (z.T @ z + 50 / VALUES[h] * np.eye(50)) / sigma**2
     mean = np.linalg.solve(precision, z.T @ case.y / sigma**2)
     covariance = np.linalg.inv(precision)
@@ -137,7 +158,7 @@ def test_small_effects_are_those_of_ridge_regression():
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=6 * covariance.max() / np.sqrt(4000))
     expected = case.y - np.linalg.solve(np.eye(30) + VALUES[h] * z @ z.T / 50, case.y)
     np.testing.assert_allclose(z @ mean, expected, atol=1e-10)
-    nothing = collapsed.Draws(sparse.csr_array((1, 50)), np.ones(1), np.ones(1), np.array([h]), np.zeros(50), 1.0)
+    nothing = Draws(sparse.csr_array((1, 50)), {"h": np.array([h])}, np.zeros((1, 50)), np.ones(1, int))
     np.testing.assert_allclose(case.fitted(nothing, np.arange(30))[0], expected, atol=1e-10)
 
 
@@ -145,9 +166,10 @@ def test_the_prior_is_a_sum_over_delta():
     """Against the double integral, for models of ten predictors."""
     grid, p, n = size_prior.g_grid(), 10, 50.0
     table = size_prior.table(p, n, 10, grid)
-    delta = np.exp(np.linspace(np.log(0.05), 0, 20_001)[:-1])
+    delta = np.exp(np.linspace(np.log(size_prior.FEWEST / p), 0, 20_001)[:-1])
     i = len(grid) // 2 + 3
     density = stats.logistic.pdf(np.log(grid[i] * p * delta)) * np.exp(-size_prior.RESOLVED / (n * grid[i]))
+    density /= 1 + p * delta / size_prior.USUAL
     for k, m in ((0, 2), (2, 5)):
         ratio = (density * delta**m * (1 - delta) ** (p - m)).sum() / (
             density * delta**k * (1 - delta) ** (p - k)
@@ -188,5 +210,10 @@ def test_credible_sets():
     assert two.members.tolist() == [0, 1] and two.representative == 0 and two.probability == 1.0
     assert two.purity == pytest.approx(np.corrcoef(x[:, 0], x[:, 1])[0, 1])
     assert len(credible_sets(effects, (draws != 0).mean(0), design, purity=0.9999)) == 1
-    fitted = x @ np.array([1.0, 1.0, -0.1, 0.0, 0.0])
-    assert summary(design, fitted).tolist() in ([0], [1]) and len(summary(design, fitted, share=0.9999)) == 3
+    fitted = (x - x.mean(0)) @ np.array([1.0, 1.0, -0.1, 0.0, 0.0])
+    none = np.empty(0, int)
+    assert (
+        summary(design, fitted, none).tolist() in ([0], [1]) and len(summary(design, fitted, none, share=0.9999)) == 3
+    )
+    assert summary(design, fitted, np.array([2])).tolist() in ([0], [1])
+    assert not len(summary(design, fitted, np.array([0])))

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import cross_val_score
@@ -14,6 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
+from sparse_langevin.linear import base
+from sparse_langevin.linear.choices import below_false_discovery_rate
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 100))
@@ -144,17 +147,93 @@ def test_many_small_effects():
     assert ours < 1.1 * theirs
 
 
-def test_a_pipeline_where_no_predictor_stands_out():
+def test_a_pipeline_where_no_predictor_stands_out(monkeypatch):
     x, y = spectra(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = exact(max_steps=2000).fit(x, y)
-        assert model.inclusion_probability_.max() < 0.5 and model.score(x, y) > 0.9
-        with pytest.warns(UserWarning, match="predictors matter, but it cannot be told which"):
-            assert 1 <= model.get_support().sum() <= 10
-        warnings.simplefilter("ignore", UserWarning)
-        pipeline = make_pipeline(exact(max_steps=1000), LinearRegression())
+        warnings.filterwarnings("ignore", message="more predictors matter")
+        pipeline = make_pipeline(exact(max_steps=4000), LinearRegression())
         assert cross_val_score(pipeline, x, y, cv=3).min() > 0.8
+        monkeypatch.setattr(base, "credible_sets", lambda *given: [])
+        model = exact(max_steps=1000).fit(x, y)
+        assert model.inclusion_probability_.max() < 0.5 and model.score(x, y) > 0.9
+        with pytest.warns(UserWarning, match="more predictors matter than can be named"):
+            assert 1 <= model.get_support().sum() <= 10
+        assert not model.set_params(selection="threshold").get_support().any()
+        warnings.simplefilter("ignore", UserWarning)
+        assert cross_val_score(make_pipeline(exact(max_steps=1000), LinearRegression()), x, y, cv=3).min() > 0.8
+
+
+def test_credible_sets_of_spectra():
+    """Two peaks decide, and no single channel does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = exact().fit(*spectra(4))
+    one, two = sorted(model.credible_sets_, key=lambda found: found.representative)
+    assert np.abs(one.members - 60).max() < 20 and np.abs(two.members - 140).max() < 20
+    assert min(one.purity, two.purity) > 0.8 and max(model.inclusion_probability_) < 0.95
+
+
+@pytest.mark.parametrize("selection", ["fdr", "best", "sets"])
+def test_ways_to_choose(fitted, selection):
+    assert list(clone(fitted).set_params(selection=selection).fit(X, Y).get_support(indices=True)) == [3, 40]
+
+
+def test_the_false_discovery_rate_is_that_of_the_probabilities():
+    inclusion = np.array([0.2, 0.99, 0.7, 0.95, 0.0])
+    assert np.flatnonzero(below_false_discovery_rate(inclusion, 0.1)).tolist() == [1, 3]  # 0.01, 0.03, 0.12
+    assert np.flatnonzero(below_false_discovery_rate(inclusion, 0.15)).tolist() == [1, 2, 3]
+    assert not below_false_discovery_rate(inclusion, 0.001).any()
+
+
+def test_noise_with_heavy_tails():
+    """One observation out of sixty is off by a thousand."""
+    y = Y.copy()
+    y[5] += 1e3
+    with pytest.warns(UserWarning, match=r"observation 5 lies 7\.\d standard deviations"):
+        assert not exact().fit(X, y).get_support().any()
+    robust = exact(noise="student").fit(X, y)
+    assert list(robust.get_support(indices=True)) == [3, 40]
+    assert robust.coef_[[3, 40]] == pytest.approx([2.0, -1.5], abs=0.3)
+    lower, upper = robust.predict_interval(X, 0.9)
+    assert 0.8 <= np.mean((lower < Y) & (upper > Y)) <= 1.0
+
+
+def test_weights_are_repetitions():
+    weight = np.random.default_rng(4).integers(0, 4, 60)
+    order = np.random.default_rng(5).permutation(weight.sum())
+    weighted = exact().fit(X, Y, sample_weight=weight)
+    repeated = exact().fit(np.repeat(X, weight, axis=0)[order], np.repeat(Y, weight)[order])
+    assert np.array_equal(weighted.coef_samples_, repeated.coef_samples_)
+    with pytest.raises(ValueError, match=r"sample_weight must be finite and at least 0.*-1"):
+        exact().fit(X, Y, sample_weight=np.full(60, -1.0))
+
+
+def test_without_an_intercept():
+    model = exact(fit_intercept=False).fit(X, Y - 3.0)
+    assert model.intercept_ == 0 and not model.intercept_samples_.any()
+    assert model.coef_[[3, 40]] == pytest.approx([2.0, -1.5], abs=0.3)
+    with pytest.raises(ValueError, match="fit_intercept=False needs method='gibbs'"):
+        SparseBayesRegressor("psgld-sa", fit_intercept=False).fit(X, Y)
+
+
+def test_parameters_of_other_methods_are_not_ignored_silently():
+    with pytest.warns(UserWarning, match="does not use expected_effects and v0"):
+        exact(expected_effects=3.0, v0=0.1, **QUICK).fit(X, Y)
+    with pytest.raises(ValueError, match=r"noise='student' needs method='gibbs', got method='sgld'"):
+        SparseBayesRegressor("sgld", noise="student").fit(X, Y)
+    with pytest.raises(ValueError, match="selection='best' needs draws of models"):
+        SparseBayesRegressor("psgld-sa", selection="best", **QUICK).fit(X, Y).get_support()
+
+
+def test_many_predictors_of_which_few_are_in_view():
+    generator = np.random.default_rng(8)
+    x = generator.standard_normal((80, 3000)).astype(np.float32)
+    y = 2 * x[:, 2900] - 2 * x[:, 1500] + generator.standard_normal(80)
+    model = exact().fit(x, y)
+    assert list(model.get_support(indices=True)) == [1500, 2900]
+    again = exact(random_state=1).fit(x, y)
+    assert np.abs(model.inclusion_probability_ - again.inclusion_probability_).max() < 0.05
 
 
 def test_noise_alone_selects_nothing():
@@ -167,7 +246,38 @@ def test_what_has_not_settled_is_named():
     with pytest.warns(ConvergenceWarning, match=r"4 chains have not settled\. predictions: R-hat") as seen:
         exact(burn_in=100, max_steps=100).fit(X, Y)
     assert seen[0].filename == __file__
-    with pytest.raises(ValueError, match=r"there is no method 'gibbs': choose one of sgld, psgld, sgld-sa, psgld-sa$"):
-        SparseBayesClassifier("gibbs").fit(X, Y > 3)
     with pytest.raises(ValueError, match=r"no method 'lasso': choose one of sgld, psgld, sgld-sa, psgld-sa, gibbs$"):
         SparseBayesRegressor("lasso").fit(X, Y)
+
+
+def test_classes():
+    generator = np.random.default_rng(9)
+    x = generator.standard_normal((150, 60))
+    y = np.where(2 * x[:, 3] - 2 * x[:, 40] + generator.logistic(size=150) > 0, "ill", "well")
+    model = SparseBayesClassifier(random_state=0).fit(x, y)
+    assert list(model.get_support(indices=True)) == [3, 40]
+    assert [group.members.tolist() for group in model.credible_sets_] in ([[3], [40]], [[40], [3]])
+    assert model.coef_[0, [3, 40]] == pytest.approx([-2.0, 2.0], abs=0.8)  # of "well", the second one
+    lower, upper = model.coef_interval()
+    assert lower.shape == (1, 60) and lower[0, 3] < model.coef_[0, 3] < upper[0, 3]
+    assert np.exp(model.predict_log_proba(x)) == pytest.approx(model.predict_proba(x))
+    thin = SparseBayesClassifier(random_state=0).fit(sparse.csr_matrix(x), y)
+    assert thin.coef_ == pytest.approx(model.coef_, abs=0.1)
+    with pytest.warns(FutureWarning, match="has no minibatches: method='psgld-sa' is used instead"):
+        SparseBayesClassifier(batch_size=50, random_state=0, **QUICK | {"target_rhat": 9.0, "target_ess": 0.1}).fit(
+            x, y
+        )
+
+
+def test_weights_of_classes():
+    generator = np.random.default_rng(10)
+    x = generator.standard_normal((200, 3))
+    y = (x[:, 0] + generator.logistic(size=200) > 2.5).astype(int)
+    plain = SparseBayesClassifier(random_state=0).fit(x, y)
+    balanced = SparseBayesClassifier(random_state=0, class_weight="balanced").fit(x, y)
+    assert plain.predict_proba(x)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
+    assert balanced.predict_proba(x)[:, 1].mean() == pytest.approx(0.5, abs=0.12)
+    chosen = {0: 1.0, 1: 3.0}
+    weighted = SparseBayesClassifier(random_state=0, class_weight=chosen).fit(x, y)
+    same = SparseBayesClassifier(random_state=0).fit(x, y, sample_weight=np.where(y, 3.0, 1.0))
+    assert np.array_equal(weighted.coef_samples_, same.coef_samples_)

@@ -1,125 +1,73 @@
-"""Chains of linear models whose coefficients are integrated out: `informed`, and what it asks for on its way."""
+"""Chains over models, see `informed`, with what they ask for: predictors to look at, and draws of all else."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from sparse_langevin.linear import model_state, size_prior
-from sparse_langevin.linear.design import Array, Design
-from sparse_langevin.linear.informed import advance
-from sparse_langevin.linear.model_state import ASKED, DRAWN, HELD, NEXT, SIZE, SPACING, TIME, WAITING, XI, G, Indices
-from sparse_langevin.linear.polygenic import VALUES, Background, log_weights
-from sparse_langevin.linear.rank_one import refresh
+from sparse_langevin.linear import model_state
+from sparse_langevin.linear.design import Array
+from sparse_langevin.linear.informed import advance, draw_g
+from sparse_langevin.linear.model_state import (
+    ASKED,
+    DRAWN,
+    HELD,
+    NEXT,
+    SIZE,
+    SPACING,
+    TIME,
+    XI,
+    Indices,
+    initial_state,
+    room_for,
+)
+from sparse_langevin.linear.rank_one import refresh, settle_in
 
-MOST = 1000  # largest size of a model
-MEMORY = 2e8  # bytes for the columns of a chain
-GRAMS = 1.2e8  # bytes for the products of all columns, for all values of h; beyond, columns are made on demand
-SPARE = 64  # columns that are kept beyond those of the largest model
+ALL = 768  # as many predictors are always in view; of more, ANCHORS and as many GUESTS at a time
+ANCHORS = 384
+GUESTS = 128
+SCANS = (0, 0.1, 0.2, 0.35, 0.5, 0.75)  # of the burn-in: when all predictors are looked at, to choose the anchors
+ASK_FOR_GUESTS = 5  # one in so many draws of g also chooses guests, if there is nothing else to draw
 HYPER_SHARE = 0.2  # share of the steps that draw hyperparameters
-ASK_EVERY = 5  # of these, one in so many draws h too
 ADAPT = 100  # steps between adaptations during burn-in
 PATIENCE = 20  # times the steps that draws should take: how long a chain may be on its way to them
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Standardised data and the prior."""
+class Regression(Protocol):
+    """All of a posterior but the model: the data, and the state of what else is drawn. Each chain has its own."""
 
-    design: Design
-    y: Array
-    """Response of the rows."""
-    rest: float
-    """Residual sum of squares of the data in addition to that of these rows."""
-    size: float
-    """Number of observations."""
-    nu: float = 1.0
-    lambda_: float = 0.01
-    """Of the prior sigma^2 ~ InverseGamma(nu/2, nu lambda/2)."""
-    background: Background | None = None
-    """The small effects; None if there are none."""
+    size: int
+    """Number of predictors."""
+    most: int
+    """Largest size of a model."""
+    target: model_state.Target
+    """What a chain has to know of the predictors in view."""
+    ask_every: int
+    """One in so many draws of g draws everything else, too; 0: there is nothing else."""
+    active: int
+    """The response whose model is sampled at present."""
+    responses: int
+    """How many there are."""
 
-    @cached_property
-    def most(self) -> int:
-        """Largest size of a model: the number of observations, unless there is no room for so many columns."""
-        p = self.design.size
-        return max(1, min(p, int(self.size), MOST, int(MEMORY / (8 * p)) - 1))
+    def look_at(self, members: Indices, anchors: int) -> None:
+        """Take these predictors into view, of which the first ones are anchors."""
 
-    @cached_property
-    def grid(self) -> Array:
-        """The values of g."""
-        return size_prior.g_grid()
+    def renew(self, state: model_state.State, rng: np.random.Generator) -> Indices | None:
+        """Draw everything but the model and g.
 
-    @cached_property
-    def targets(self) -> list[model_state.Target]:
-        """What a chain has to know, for each value of h."""
-        half, offset = 0.5 * (self.size - 1 + self.nu), self.nu * self.lambda_
-        prior = size_prior.table(self.design.size, self.size, self.most, self.grid)
-        if self.background is None:
-            known = [(np.full(self.design.size, self.size), self.design.products(self.y), float(self.y @ self.y))]
-        else:
-            b = self.background
-            known = [(b.square[i], b.product[i], float(b.total[i])) for i in range(len(VALUES))]
-        return [
-            model_state.Target(square, product, total + self.rest, half, offset, self.grid, prior)
-            for square, product, total in known
-        ]
-
-    @cached_property
-    def all_rotated(self) -> Array | None:
-        """All columns in the basis of the eigenvectors, one per row, if there is room for all products."""
-        p = self.design.size
-        if 8 * p * max(p * len(self.targets), len(self.y)) > GRAMS:
-            return None
-        columns = self.design.columns(np.arange(p))
-        return np.ascontiguousarray((columns if self.background is None else self.background.rotated(columns)).T)
-
-    @cached_property
-    def grams(self) -> dict[int, Array]:
-        """The products of all columns, for the values of h that were asked for so far."""
-        return {}
-
-    def gram(self, h: int) -> Array | None:
-        """Return the products of all columns for a value of h, if there is room for them."""
-        if self.all_rotated is None:
-            return None
-        if h not in self.grams:  # threads may do it twice
-            rows = self.all_rotated
-            weight = 1.0 if self.background is None else 1 / (1 + VALUES[h] * self.background.values)
-            self.grams[h] = (rows * weight) @ rows.T
-        return self.grams[h]
-
-    def coefficients(self, chains: "Sequence[Draws]", rng: np.random.Generator) -> tuple[Any, Array]:
-        """Return draws of all coefficients of standardised predictors, one row each, and of sigma.
-
-        They are sparse unless some of them have small effects of all predictors.
+        Return the model of the active response, which may be another one; None if nothing has changed.
         """
-        effects = sparse.vstack([draws.effects for draws in chains], format="csr")
-        sigma, h = (np.concatenate([getattr(draws, name) for draws in chains]) for name in ("sigma", "h"))
-        if self.background is None or not h.any():
-            return effects, sigma
-        few = max(200, int(MEMORY / (8 * self.design.size)))
-        some = np.unique(np.linspace(0, len(h) - 1, few).astype(int)) if few < len(h) else np.arange(len(h))
-        found = effects[some].toarray()
-        for row, i in zip(found, some, strict=True):
-            rest = self.y - self.design.combine(row)
-            row += self.background.draw(self.design, rest, float(sigma[i]), int(h[i]), rng)
-        return found, sigma[some]
 
-    def fitted(self, draws: "Draws", rows: Indices) -> Array:
-        """Return the expected responses of some rows under each draw, small effects included, (draws, rows)."""
-        found = np.empty((len(draws.h), len(rows)))
-        for h in np.unique(draws.h):
-            # With P = (I + hK)^-1 the expected response is y - P (y - Z beta).
-            some, unit = draws.h == h, np.eye(len(self.y))[:, rows]
-            if self.background is not None:
-                unit = self.background.solved(int(h), self.background.rotated(unit))
-            rest = self.y[rows] - self.y @ unit
-            found[some] = rest + draws.effects[some] @ self.design.products(unit)
-        return found
+    def scan(self, state: model_state.State) -> Array:
+        """Return the log-likelihood ratios of all predictors in the place of those in view."""
+
+    def note(self, room: model_state.Draws, begin: int, end: int, rng: np.random.Generator) -> None:
+        """Keep what belongs to the draws between two places, which were taken since the last renewal."""
+
+    def noted(self, room: model_state.Draws) -> "tuple[sparse.csr_array, dict[str, Array]]":
+        """Return the coefficients of all draws, and the numbers that were drawn beside them; forget what was kept."""
 
 
 @dataclass(frozen=True)
@@ -127,44 +75,59 @@ class Draws:
     """Draws of one chain."""
 
     effects: sparse.csr_array
-    """(draws, predictors): the coefficients of standardised predictors, zero unless they are in the model."""
-    sigma: Array
-    g: Array
-    h: Indices
-    """Index of h of each draw."""
+    """(draws, responses x predictors): coefficients of standardised predictors, zero unless they are in the model."""
+    beside: dict[str, Array]
+    """What else was drawn, one row per draw."""
     inclusion: Array
-    """Mean over the time of the probability of each predictor given all others."""
-    time: float
-    """Length of that time."""
+    """(parts, responses x predictors): mean over the time of the probability of each predictor given all others."""
+    length: Indices
+    """Number of draws of each part."""
+
+    def __len__(self) -> int:
+        return int(self.effects.shape[0])
 
     def first(self, count: int) -> "Draws":
         """Return the first draws only."""
-        return replace(self, effects=self.effects[:count], sigma=self.sigma[:count], g=self.g[:count], h=self.h[:count])
+        beside = {name: values[:count] for name, values in self.beside.items()}
+        return replace(self, effects=self.effects[:count], beside=beside)
+
+    @classmethod
+    def joined(cls, parts: "list[Draws]") -> "Draws":
+        """Join draws of one chain."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            sparse.vstack([part.effects for part in parts], format="csr"),
+            {name: np.concatenate([part.beside[name] for part in parts]) for name in parts[0].beside},
+            np.concatenate([part.inclusion for part in parts]),
+            np.concatenate([part.length for part in parts]),
+        )
 
 
 class Chain:
     """A chain that goes on where it stopped."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
-        self.problem, self.rng = problem, rng
-        p, most = problem.design.size, problem.most
-        self.h, self.steps = 0, 0
-        self.rotated = problem.all_rotated
-        if (gram := problem.gram(0)) is not None:
-            self.state = model_state.initial_state(problem.targets[0], most, gram)
-            self.state.row[:] = self.state.owner[:] = np.arange(p)
-            return
-        rows = min(p, most + SPARE, max(most + 1, int(MEMORY / (8 * p))))
-        if problem.background is not None:
-            self.rotated = np.empty((rows, len(problem.y)))
-        self.state = model_state.initial_state(problem.targets[0], most, np.empty((rows, p)))
+    def __init__(self, regression: Regression, rng: np.random.Generator) -> None:
+        self.regression, self.rng, self.steps = regression, rng, 0
+        p = regression.size
+        self.in_view = p if p <= ALL else ANCHORS + GUESTS
+        self.scores = np.zeros(p)
+        self.sums, self.times = np.zeros((regression.responses, p)), np.zeros(regression.responses)
+        self.counted = 0.0
+        self.state = initial_state(self.in_view, regression.most, len(regression.target.grid) // 2)
+        self.anchors = np.arange(p if p <= ALL else ANCHORS)
+        self.others = np.arange(len(self.anchors), p)
+        self._look(np.zeros(0, np.int64))
 
     def burn_in(self, steps: int) -> None:
-        """Forget the start, and adapt how often hyperparameters are drawn and the time between draws."""
-        integers, reals, none = self.state.integers, self.state.reals, _room(0, self.problem.most)
+        """Forget the start, choose anchors, and adapt how often g is drawn and the time between draws."""
+        integers, reals, none = self.state.integers, self.state.reals, room_for(0, self.regression.most)
         reals[NEXT] = reals[SPACING] = np.inf
         pieces = max(4, -(-steps // ADAPT))
+        scans = {int(share * pieces) for share in SCANS}
         for piece in range(pieces):
+            if piece in scans:
+                self.choose_anchors(self.scan())
             if piece in (0, 1, pieces // 2):  # of the rest of the burn-in
                 drawn, begin, before = integers[DRAWN], reals[TIME], self.steps
             self._run(none, ADAPT)
@@ -172,93 +135,104 @@ class Chain:
             reals[XI] = HYPER_SHARE / (1 - HYPER_SHARE) * max(taken - (integers[DRAWN] - drawn), 1) / time
             reals[SPACING] = time / taken
 
-    def draw(self, count: int, thin: int) -> Draws:
-        """Take draws, one for about ``thin`` steps; fewer of them if the chain has slowed down since its burn-in."""
-        state, most, p = self.state, self.problem.most, self.problem.design.size
-        if np.isinf(state.reals[NEXT]):
-            state.reals[SPACING] *= thin
-            state.reals[NEXT] = state.reals[TIME] + state.reals[SPACING]
-        room, h = _room(count, most), np.zeros(count, np.int64)
-        state.inclusion[:], begin = 0.0, state.reals[TIME]
-        self._run(room, PATIENCE * count * thin, h)
-        taken, time = int(room.taken[0]), state.reals[TIME] - begin
-        if not taken:
-            raise FloatingPointError(f"a chain took {self.steps:,} steps without a draw: the data may be degenerate")
-        size = room.size[:taken]
-        where = np.arange(most) < size[:, None]
-        pointer = np.concatenate([[0], np.cumsum(size)])
-        effects = sparse.csr_array((room.beta[:taken][where], room.model[:taken][where], pointer), shape=(taken, p))
-        effects.sort_indices()
-        return Draws(effects, room.sigma[:taken], room.g[:taken], h[:taken], state.inclusion / time, time)
+    def draw(self, count: int, thin: int, parts: int = 1) -> Draws:
+        """Take draws, one for about ``thin`` steps; fewer of them if the chain has slowed down since its burn-in.
 
-    def _run(self, room: model_state.Draws, steps: int, h: Indices | None = None) -> None:
+        Inclusion probabilities are averages over each of some ``parts`` of them.
+        """
+        if np.isinf(self.state.reals[NEXT]):
+            self.state.reals[SPACING] *= thin
+            self.state.reals[NEXT] = self.state.reals[TIME] + self.state.reals[SPACING]
+        ends = np.linspace(0, count, parts + 1).astype(int)
+        return Draws.joined([self._draw(int(size), thin) for size in np.diff(ends)])
+
+    def _draw(self, count: int, thin: int) -> Draws:
+        room = room_for(count, self.regression.most)
+        self.sums[:], self.times[:] = 0.0, 0.0
+        self.state.inclusion[:], self.counted = 0.0, self.state.reals[TIME]
+        self._run(room, PATIENCE * count * thin)
+        if not room.taken[0]:
+            raise FloatingPointError(f"a chain took {self.steps:,} steps without a draw: the data may be degenerate")
+        self._count(self.regression.active, self.regression.target.members)
+        inclusion = self.sums / np.maximum(self.times, 1e-300)[:, None]
+        return Draws(*self.regression.noted(room), inclusion.reshape(1, -1), room.taken)
+
+    def _run(self, room: model_state.Draws, steps: int) -> None:
         """Take steps until there are enough of them, or enough draws."""
-        done = 0
-        ask = ASK_EVERY if self.problem.background is not None else 0
+        done, ask = 0, self.regression.ask_every or (ASK_FOR_GUESTS if len(self.others) else 0)
         while done < steps:
-            before = room.taken[0]
-            target = self.problem.targets[self.h]
-            done += advance(target, self.state, room, self.rng, steps - done, ask)
-            if h is not None:
-                h[before : room.taken[0]] = self.h
-            waiting = int(self.state.integers[WAITING])
-            if waiting >= 0:
-                self._fill(np.array([waiting]))
-            elif waiting == ASKED:
-                self._draw_hyperparameters()
+            before = int(room.taken[0])
+            done += advance(self.regression.target, self.state, room, self.rng, steps - done, ask)
+            self.regression.note(room, before, int(room.taken[0]), self.rng)
+            if self.state.integers[ASKED]:
+                self._renew()
             elif self.state.integers[HELD]:
                 break
         self.steps += done
 
-    def _fill(self, predictors: Indices) -> None:
-        """Compute columns, in place of those that were not used for longest."""
-        state, design, background = self.state, self.problem.design, self.problem.background
-        used = state.used.copy()
-        used[state.owner < 0] = -1
-        used[state.row[state.model[: state.integers[SIZE]]]] = np.iinfo(np.int64).max
-        rows = np.argpartition(used, len(predictors) - 1)[: len(predictors)]
-        state.row[state.owner[rows][state.owner[rows] >= 0]] = -1
-        state.owner[rows], state.row[predictors] = predictors, rows
-        columns = design.columns(predictors)
-        if background is not None and self.rotated is not None:
-            rotated = background.rotated(columns)
-            self.rotated[rows] = rotated.T
-            columns = background.solved(self.h, rotated) if self.h else columns
-        state.columns[rows] = design.products(columns).T
+    def _renew(self) -> None:
+        """Draw everything but the model, choose other guests, then draw g."""
+        regression = self.regression
+        active, members, model = regression.active, regression.target.members, None
+        if regression.ask_every:
+            model = regression.renew(self.state, self.rng)
+        if model is None and len(self.others):
+            model = self._model()
+        if model is not None:
+            self._count(active, members)
+            self._look(model)
 
-    def _draw_hyperparameters(self) -> None:
-        """Draw g and h given the model."""
-        problem, state, background = self.problem, self.state, self.problem.background
-        assert background is not None and self.rotated is not None
-        model = state.model[: state.integers[SIZE]].copy()
-        target, rows = problem.targets[0], state.row[model]
-        known = background.values, background.response, background.total, background.log_weight
-        offset = target.offset + problem.rest
-        weight = log_weights(
-            known, self.rotated[rows], problem.grid, target.prior[:, len(model)], target.half, offset
-        ).ravel()
-        weight = np.exp(weight - weight.max()).cumsum()
-        chosen = min(int(np.searchsorted(weight, self.rng.random() * weight[-1])), len(weight) - 1)
-        h, state.integers[G] = divmod(chosen, len(problem.grid))
-        if h != self.h and (all_products := problem.gram(h)) is not None:
-            self.state = state = state._replace(columns=all_products)
-        elif h != self.h:
-            state.row[state.owner[state.owner >= 0]] = -1
-            state.owner[:] = -1
-            state.owner[rows], state.row[model] = model, rows
-            columns = background.solved(h, self.rotated[rows].T)
-            state.columns[rows] = problem.design.products(columns).T
-        self.h = h
-        gram = state.columns[rows][:, model]
-        refresh(problem.targets[h], state, np.ascontiguousarray(0.5 * (gram + gram.T)))
+    def _model(self) -> Indices:
+        found: Indices = self.regression.target.members[self.state.model[: self.state.integers[SIZE]]]
+        return found
+
+    def _look(self, model: Indices) -> None:
+        """Take anchors, the predictors of the model and other guests into view, and draw g."""
+        anchors, local = len(self.anchors), np.arange(self.in_view)
+        members = self.anchors
+        if len(self.others):
+            inside = np.isin(model, self.anchors)
+            kept = model[~inside]
+            free = self.others[self.rng.choice(len(self.others), self.in_view - anchors, replace=False)]
+            free = free[~np.isin(free, kept)][: self.in_view - anchors - len(kept)]
+            members = np.concatenate([self.anchors, kept, free])
+        self.regression.look_at(members, anchors)
+        where = np.full(self.regression.size, -1)
+        where[members] = local
+        settle_in(self.regression.target, self.state, where[model])
+        gram = draw_g(self.regression.target, self.state, self.rng)
+        refresh(self.regression.target, self.state, gram)
+
+    def scan(self) -> Array:
+        """Return how well each predictor would do in the place of those in view, at present and before."""
+        if self.in_view < self.regression.size:
+            self.scores = np.maximum(0.5 * self.scores, self.regression.scan(self.state))
+        return self.scores
+
+    def choose_anchors(self, scores: Array) -> None:
+        """Make anchors of the model and of the predictors with the highest scores."""
+        if self.in_view == self.regression.size:
+            return
+        self._count(self.regression.active, self.regression.target.members)
+        model = self._model()
+        order = np.argsort(-scores, kind="stable")
+        order = np.concatenate([model, order[~np.isin(order, model)]])
+        self.anchors, self.others = np.sort(order[:ANCHORS]), np.sort(order[ANCHORS:])
+        self._look(model)
+
+    def _count(self, response: int, members: NDArray[np.int64]) -> None:
+        """Add up what was seen of a response's inclusion probabilities."""
+        self.sums[response, members] += self.state.inclusion
+        self.times[response] += self.state.reals[TIME] - self.counted
+        self.state.inclusion[:], self.counted = 0.0, self.state.reals[TIME]
 
 
-def _room(count: int, most: int) -> model_state.Draws:
-    return model_state.Draws(
-        taken=np.zeros(1, np.int64),
-        size=np.zeros(count, np.int64),
-        model=np.zeros((count, most), np.int32),
-        beta=np.zeros((count, most)),
-        sigma=np.zeros(count),
-        g=np.zeros(count),
-    )
+def sparse_rows(room: model_state.Draws, p: int) -> sparse.csr_array:
+    """Return the coefficients of draws, (draws, predictors)."""
+    taken = int(room.taken[0])
+    size = room.size[:taken]
+    where = np.arange(room.model.shape[1]) < size[:, None]
+    pointer = np.concatenate([[0], np.cumsum(size)])
+    found = sparse.csr_array((room.beta[:taken][where], room.model[:taken][where], pointer), shape=(taken, p))
+    found.sort_indices()
+    return found

@@ -52,18 +52,30 @@ def credible_sets(
     return found
 
 
-def summary(design: Design, fitted: Array, share: float = 0.9, most: int = 50) -> NDArray[np.intp]:
-    """Return the few predictors, chosen one by one, that reproduce a share of the variance of fitted values."""
-    chosen: list[int] = []
-    centred = fitted - fitted.mean()
-    rest, basis = centred, np.empty((len(fitted), 0))
-    while len(chosen) < min(most, design.size) and rest @ rest > (1 - share) * (centred @ centred):
-        strength = np.abs(design.products(rest))
+def summary(
+    design: Design, fitted: Array, sure: NDArray[np.intp], enough: float = 0.8, share: float = 0.9, most: int = 50
+) -> NDArray[np.intp]:
+    """Return the few predictors, chosen one by one, that reproduce a share of the variance of fitted values.
+
+    They are chosen beside those that are ``sure``; none if these reproduce ``enough`` of it. Fitted values are centred.
+    """
+    chosen = [int(j) for j in sure]
+    total = float(fitted @ fitted)
+
+    def rest() -> Array:
+        basis = np.linalg.qr(design.columns(np.array(chosen, dtype=np.intp)))[0]
+        left: Array = fitted - basis @ (basis.T @ fitted)
+        return left
+
+    left = rest()
+    if left @ left <= (1 - enough) * total:
+        return np.empty(0, np.intp)
+    while len(chosen) - len(sure) < min(most, design.size - len(sure)) and left @ left > (1 - share) * total:
+        strength = np.abs(design.products(left))
         strength[chosen] = -1.0
         chosen.append(int(strength.argmax()))
-        basis = np.linalg.qr(design.columns(np.array(chosen)))[0]
-        rest = centred - basis @ (basis.T @ centred)
-    return np.array(sorted(chosen), dtype=np.intp)
+        left = rest()
+    return np.array(sorted(chosen[len(sure) :]), dtype=np.intp)
 
 
 def _around(

@@ -18,8 +18,11 @@ correlated predictors, is chosen often. With the constant rate ``xi`` g is drawn
 a chain stays 1/(sum of the rates) in each state, as a process in continuous time would; averages over that time are
 those of the posterior. Draws are taken at equal distances in that time, so that all of them count alike.
 
-A change of one predictor changes c and s by rank one, which needs the products X'x of the model's columns. They are
-computed elsewhere: the loop returns when one is missing.
+A change of one predictor changes c and s by rank one, which takes the products of its column with all others. If there
+are many predictors, few are in view at a time (as in subset wTGS, Jankowiak 2023): ``anchors``, which are always there,
+and r of the N others as guests, chosen anew, uniformly among the sets that have all guests of the model in them,
+whenever more than g is drawn. Jointly, model and guests then have the density p(model | y)/C(N - k, r - k) for k guests
+in the model, so that the odds of a guest are (N - k)/(r - k) times those above.
 """
 
 import math
@@ -29,36 +32,35 @@ import numpy as np
 from sparse_langevin.linear.model_state import (
     ASKED,
     DRAWN,
+    GUESTS,
     HELD,
     NEXT,
-    NOTHING,
     SIZE,
     SPACING,
     TIME,
-    WAITING,
     XI,
+    Array,
     G,
 )
-from sparse_langevin.linear.rank_one import BLOCK, exclude, include, refresh
+from sparse_langevin.linear.rank_one import exclude, include, refresh
 from sparse_langevin.runtime.jit import compiled, reassociated
 from sparse_langevin.runtime.native_math import exp64, log64
 
-EXPLORE = 5.0  # e: how much of the time goes to predictors that seem to have no effect
+EXPLORE = 1.0  # e: how much of the time goes to predictors that seem to have no effect
 LARGEST = 600.0  # log odds beyond which nothing changes
+BLOCK = 128  # predictors whose rates are added up at a time
 
 
 @compiled
 def advance(target, state, draws, rng, steps, ask_every):
     """Take up to ``steps`` steps and return how many were taken.
 
-    The loop ends before if there is no more room for draws; if a column is missing (``integers[WAITING]`` says which),
-    or if all hyperparameters are to be drawn (``integers[WAITING]`` is ASKED), every ``ask_every``-th time.
+    The loop ends before if there is no more room for draws, or if more than g is to be drawn, every ``ask_every``-th
+    time (``integers[ASKED]`` says so).
     """
     integers, reals = state.integers, state.reals
+    integers[ASKED] = 0
     for step in range(steps):
-        if integers[WAITING] >= 0:
-            include(target, state, integers[WAITING])
-        integers[WAITING] = NOTHING
         rest = weigh(target, state)
         total = reals[XI] + rates(target, state, rest)
         if not integers[HELD]:
@@ -75,17 +77,17 @@ def advance(target, state, draws, rng, steps, ask_every):
         if choice < reals[XI]:
             integers[DRAWN] += 1
             if ask_every and integers[DRAWN] % ask_every == 0:
-                integers[WAITING] = ASKED
+                integers[ASKED] = 1
                 return step + 1
-            draw_g(target, state, rng)
+            before = integers[G]
+            gram = draw_g(target, state, rng)
+            if integers[G] != before:
+                refresh(target, state, gram)
             continue
         j = chosen(state.rate, choice - reals[XI])
         if state.place[j] >= 0:
             exclude(target, state, j)
         elif integers[SIZE] < len(state.model):
-            if state.row[j] < 0:
-                integers[WAITING] = j
-                return step + 1
             include(target, state, j)
     return steps
 
@@ -109,11 +111,14 @@ def weigh(target, state):
 @compiled
 def rates(target, state, rest):
     """Compute the odds of all predictors and the rates at which they change; return the sum of the rates."""
-    k, index, p = state.integers[SIZE], state.integers[G], len(state.c)
-    g, explore = target.grid[index], EXPLORE / p
-    top = k == len(state.model)
-    more = -LARGEST if top else target.prior[index, k + 1] - target.prior[index, k]
-    total = all_rates(state, g, rest, target.half, more, explore)
+    k, index, guests = state.integers[SIZE], state.integers[G], state.integers[GUESTS]
+    g, anchors, explore = target.grid[index], target.anchors, EXPLORE / len(state.c)
+    invited = len(state.c) - anchors
+    more = -LARGEST if k == len(state.model) else target.prior[index, k + 1] - target.prior[index, k]
+    total = all_rates(state, 0, anchors, g, rest, target.half, more, explore)
+    if invited:
+        lift = math.log((target.outside - guests) / (invited - guests)) if guests < invited else -LARGEST
+        total += all_rates(state, anchors, len(state.c), g, rest, target.half, more + lift, explore)
     if k:
         fewer = target.prior[index, k] - target.prior[index, k - 1]
         for a in range(k):
@@ -122,6 +127,8 @@ def rates(target, state, rest):
             wide = 1.0 + g * s
             gain = g * c * c / wide
             value = fewer - 0.5 * math.log(wide) + target.half * math.log1p(gain / rest)
+            if j >= anchors:
+                value += math.log((target.outside - guests + 1) / (invited - guests + 1))
             odds = math.exp(min(max(value, -LARGEST), LARGEST))
             total -= state.rate[j]
             state.odds[j] = odds
@@ -131,12 +138,12 @@ def rates(target, state, rest):
 
 
 @reassociated
-def all_rates(state, g, rest, half, more, explore):
-    """Compute odds and rates as if no predictor were in the model; return the sum of the rates."""
+def all_rates(state, start, stop, g, rest, half, more, explore):
+    """Compute odds and rates of some as if no predictor were in the model; return the sum of the rates."""
     c, s, odds, rate = state.c, state.s, state.odds, state.rate
     total = 0.0
     scale = g / rest
-    for j in range(len(c)):
+    for j in range(start, stop):
         wide = 1.0 + g * s[j]
         left = 1.0 - scale * c[j] * c[j] / wide
         left = max(left, 1e-300)
@@ -191,13 +198,13 @@ def draw(target, state, draws, rng, rest):
                 value += state.inverse[a, b] * target.product[state.model[b]]
             for b in range(a + 1):
                 value += root[a, b] * normal[b]
-            draws.model[number, a], draws.beta[number, a] = state.model[a], value
+            draws.model[number, a], draws.beta[number, a] = target.members[state.model[a]], value
     draws.taken[0] += 1
 
 
 @compiled
 def draw_g(target, state, rng):
-    """Draw g given the model, and compute all that depends on it anew."""
+    """Draw g given the model; return the products of the model's columns."""
     k = state.integers[SIZE]
     gram, product = np.empty((k, k)), np.empty(k)
     for a in range(k):
@@ -207,10 +214,8 @@ def draw_g(target, state, rng):
     rest = target.offset + target.total
     weight = weights_of_g(gram, product, target.grid, target.prior[:, k], rest, target.half, target.offset)
     weight = np.cumsum(np.exp(weight - weight.max()))
-    index = min(np.searchsorted(weight, rng.random() * weight[-1]), len(weight) - 1)
-    if index != state.integers[G]:
-        state.integers[G] = index
-        refresh(target, state, gram)
+    state.integers[G] = min(np.searchsorted(weight, rng.random() * weight[-1]), len(weight) - 1)
+    return gram
 
 
 @compiled
@@ -232,3 +237,10 @@ def weights_of_g(gram, product, grid, prior, rest, half, least):
             weight[i] -= 0.5 * math.log(wide)
         weight[i] -= half * math.log(max(left, least))
     return weight
+
+
+def likelihood_ratios(c: Array, s: Array, g: float, rest: float, half: float) -> Array:
+    """Return the logarithms of odds without the prior's part."""
+    wide = 1.0 + g * s
+    found: Array = -0.5 * np.log(wide) - half * np.log(np.maximum(1.0 - g * c * c / (wide * rest), 1e-300))
+    return found

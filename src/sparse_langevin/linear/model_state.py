@@ -1,4 +1,4 @@
-"""The state of a chain over models, see `informed`: what is known of the data, the model, and all other predictors."""
+"""The state of a chain over models, see `informed`: what it knows of the data, the model and the predictors."""
 
 import math
 from typing import NamedTuple
@@ -9,18 +9,20 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-NOTHING, ASKED = -1, -2  # what a chain waits for, besides columns
+SPARE = 64  # columns that are kept beyond those of the largest model
 
 
 class Target(NamedTuple):
-    """The data and the prior."""
+    """The data, as far as they are in view, and the prior."""
 
+    rows: Array
+    """(predictors in view, n): the columns of the design, one per row, such that P of the empty model is I."""
     square: Array
     """x_j'x_j."""
     product: Array
     """x_j'y."""
     total: float
-    """y'y."""
+    """y'y, and what is left of the response outside of these rows."""
     half: float
     """m: half of the degrees of freedom of R."""
     offset: float
@@ -29,14 +31,20 @@ class Target(NamedTuple):
     """The values of g."""
     prior: Array
     """(values of g, sizes): logarithm of the prior of g and of one model of that size."""
+    members: Indices
+    """The predictors in view: anchors first, then guests."""
+    anchors: int
+    """Number of anchors."""
+    outside: int
+    """Number of predictors that are no anchors, in view or not."""
 
 
 class State(NamedTuple):
-    """The state of a chain; its arrays are changed in place."""
+    """The state of a chain; its arrays are changed in place. Predictors are counted among those in view."""
 
     integers: Indices
-    """Size of the model; index of g; predictor that waits for its column, or -1; whether time has passed already; how
-    often hyperparameters were drawn; clock of the columns."""
+    """Size of the model; index of g; whether more than g is to be drawn; whether time has passed already; how often
+    hyperparameters were drawn; clock of the columns; number of guests in the model."""
     reals: Array
     """Rate xi; time; time of the next draw; time between draws."""
     model: Indices
@@ -65,7 +73,7 @@ class State(NamedTuple):
     """Sum over the time of the probability of each predictor."""
 
 
-SIZE, G, WAITING, HELD, DRAWN, CLOCK = range(6)
+SIZE, G, ASKED, HELD, DRAWN, CLOCK, GUESTS = range(7)
 XI, TIME, NEXT, SPACING = range(4)
 
 
@@ -80,24 +88,36 @@ class Draws(NamedTuple):
     g: Array
 
 
-def initial_state(target: Target, most: int, columns: Array) -> State:
+def initial_state(in_view: int, most: int, g: int) -> State:
     """Return the state of the empty model, with room for models of ``most`` predictors and for some columns."""
-    rows, p = columns.shape
+    kept = min(in_view, most + SPARE)
     return State(
-        integers=np.array([0, len(target.grid) // 2, -1, 0, 0, 0]),
+        integers=np.array([0, g, 0, 0, 0, 0, 0]),
         reals=np.array([1.0, 0.0, math.inf, math.inf]),
         model=np.zeros(most, np.int64),
-        place=np.full(p, -1),
-        columns=columns,
-        row=np.full(p, -1),
-        owner=np.full(rows, -1),
-        used=np.zeros(rows, np.int64),
+        place=np.full(in_view, -1),
+        columns=np.empty((kept, in_view)),
+        row=np.full(in_view, -1),
+        owner=np.full(kept, -1),
+        used=np.zeros(kept, np.int64),
         inverse=np.zeros((most, most)),
         own=np.zeros((2, most)),
-        c=target.product.copy(),
-        s=target.square.copy(),
-        odds=np.empty(p),
-        rate=np.empty(p),
-        q=np.empty(p),
-        inclusion=np.zeros(p),
+        c=np.zeros(in_view),
+        s=np.zeros(in_view),
+        odds=np.empty(in_view),
+        rate=np.empty(in_view),
+        q=np.empty(in_view),
+        inclusion=np.zeros(in_view),
+    )
+
+
+def room_for(count: int, most: int) -> Draws:
+    """Return room for draws."""
+    return Draws(
+        taken=np.zeros(1, np.int64),
+        size=np.zeros(count, np.int64),
+        model=np.zeros((count, most), np.int32),
+        beta=np.zeros((count, most)),
+        sigma=np.zeros(count),
+        g=np.zeros(count),
     )

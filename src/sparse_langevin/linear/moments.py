@@ -1,9 +1,10 @@
 r"""What a Gaussian linear model needs to know about its observations, which may arrive in parts.
 
 While there are no more observations than predictors, `Rows` keeps them as they are. Beyond that, `Moments` keeps means
-and centred second moments, which are updated by the formulas of Chan, Golub and LeVeque (1983). They determine rows
+and second moments about them, which are updated by the formulas of Chan, Golub and LeVeque (1983). They determine rows
 Z, t with Z'Z = X'X and Z't = X'y for standardised X and y: at most p of them, however many observations there were.
-Either way, at most (p + 1) x (p + 1) numbers are kept for p predictors.
+Either way, at most (p + 1) x (p + 1) numbers are kept for p predictors. A weight says how often an observation is
+there; identical observations are one, with the sum of their weights.
 """
 
 from dataclasses import dataclass
@@ -11,24 +12,24 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.gaussian import Array, Data
 
 BLOCK = 1 << 16  # number of rows that are centred at a time
+COMPARED = 20_000  # observations that are compared with each other
 
 
 class Observations(Protocol):
     """The observations so far; they are immutable, so that a fit that fails neither loses nor adds any."""
 
-    def plus(self, x: Any, y: Array) -> "Observations":
+    def plus(self, x: Any, y: Array, weight: Array | None = None) -> "Observations":
         """Return these observations together with more."""
 
     def standardised(self) -> tuple[Data | None, "Scale"]:
         """Return standardised data, or rows with the same X'X and X'y; None if nothing varies."""
 
-    def design(self) -> tuple[Design, Array, float, "Scale"]:
+    def design(self, centred: bool = True) -> tuple[Design, Array, float, "Scale"]:
         """Return the same without a copy: predictors, response, residual sum of squares that is left, scale."""
 
 
@@ -36,7 +37,7 @@ class Observations(Protocol):
 class Scale:
     """Location and scale of predictors and response; ``used`` marks the predictors that vary."""
 
-    size: int
+    size: float
     x_mean: Array
     x_std: Array
     y_mean: float
@@ -53,11 +54,46 @@ class Scale:
         return bool(self.used.any()) and self.y_std > 1e-12 * max(abs(self.y_mean), 1e-290)
 
 
-def observed(x: Any, y: Array) -> Observations:
-    """Keep observations as they are, or through their moments, whichever is smaller; sparse ones stay sparse."""
-    if sparse.issparse(x):
-        return Rows(x.tocsc(copy=True), y.copy())
-    return Rows(x.copy(order="K"), y.copy()) if len(x) <= x.shape[1] else Moments.of(x, y)
+def observed(x: Any, y: Array, weight: Array | None = None, rows: bool = False) -> Observations:
+    """Keep observations as they are, or through their moments, whichever is smaller; sparse ones stay sparse.
+
+    With ``rows`` they are kept as they are in any case.
+    """
+    x, y, weight = distinct(x, y, np.ones(len(y)) if weight is None else weight)
+    if not sparse.issparse(x) and not rows and weight.sum() > x.shape[1]:
+        return Moments.of(x, y, weight)
+    return Rows(x, y, weight, rows)
+
+
+def distinct(x: Any, y: Any, weight: Array) -> tuple[Any, Any, Array]:
+    """Return copies in which identical observations are one, those of weight zero are left out, and order is fixed.
+
+    What follows depends neither on the order of observations nor on how they are repeated. Of more than
+    ``COMPARED`` observations the order is kept, and repetitions are not looked for.
+    """
+    some = np.flatnonzero(weight)
+    by_row = x.tocsr() if sparse.issparse(x) else x
+    if len(some) <= COMPARED:
+        if sparse.issparse(by_row):
+            by_row.sort_indices()
+        places: dict[bytes, list[int]] = {}
+        for i in map(int, some):
+            places.setdefault(_bytes(by_row, i) + y[i].tobytes(), []).append(i)
+        groups = [places[key] for key in sorted(places)]
+        some = np.array([group[0] for group in groups])
+        weight = np.array([weight[group].sum() for group in groups])
+    else:
+        weight = weight[some]
+    found = by_row[some]
+    return (found.tocsc() if sparse.issparse(x) else found), y[some], weight
+
+
+def _bytes(x: Any, i: int) -> bytes:
+    """Return a row as bytes."""
+    if not sparse.issparse(x):
+        return bytes(x[i].tobytes())
+    part = slice(x.indptr[i], x.indptr[i + 1])
+    return bytes(x.indices[part].astype(np.int64).tobytes() + x.data[part].tobytes())
 
 
 @dataclass(frozen=True)
@@ -67,64 +103,81 @@ class Rows:
     x: Any
     """An array, or a sparse matrix by columns."""
     y: Array
+    weight: Array
+    rows: bool = False
+    """Whether they are kept however many there are."""
 
-    def plus(self, x: Any, y: Array) -> Observations:
+    def plus(self, x: Any, y: Array, weight: Array | None = None) -> Observations:
         """Return these observations together with more."""
         both = sparse.vstack([self.x, x]) if sparse.issparse(x) else np.vstack([self.x, x])
-        return observed(both, np.concatenate([self.y, y]))
+        weights = np.concatenate([self.weight, np.ones(len(y)) if weight is None else weight])
+        return observed(both, np.concatenate([self.y, y]), weights, self.rows)
 
-    def design(self) -> tuple[Design, Array, float, Scale]:
+    def design(self, centred: bool = True) -> tuple[Design, Array, float, Scale]:
         """Return the predictors as they are, the standardised response, nothing that is left, and the scale."""
-        mean, std = _mean_and_std(self.x)
-        scale = Scale(len(self.y), mean, std, float(self.y.mean()), float(self.y.std()))
-        used = scale.used
-        design = Design(self.x, mean[used], std[used], None if used.all() else np.flatnonzero(used))
-        return design, (self.y - scale.y_mean) / (scale.y_std or 1.0), 0.0, scale
+        scale = self.scale(centred)
+        used, even = scale.used, bool((self.weight == 1).all())
+        root = None if even else np.sqrt(self.weight)
+        index = None if used.all() else np.flatnonzero(used)
+        response = (self.y - scale.y_mean) / (scale.y_std or 1.0)
+        design = Design(self.x, scale.x_mean[used], scale.x_std[used], index, root)
+        return design, response if root is None else root * response, 0.0, scale
+
+    def scale(self, centred: bool = True) -> Scale:
+        """Return means and standard deviations; about zero unless ``centred``."""
+        x_mean, x_std = mean_and_std(self.x, self.weight, centred)
+        y_mean, y_std = mean_and_std(self.y[:, None], self.weight, centred)
+        return Scale(float(self.weight.sum()), x_mean, x_std, float(y_mean[0]), float(y_std[0]))
 
     def standardised(self) -> tuple[Data | None, Scale]:
         """Return the standardised rows; None if nothing varies."""
-        x, y = self.x, self.y
-        scale = Scale(len(y), x.mean(0), x.std(0), float(y.mean()), float(y.std()))
+        design, target, _, scale = self.design()
         if not scale.varies:
             return None, scale
-        z = np.asfortranarray((x[:, scale.used] - scale.x_mean[scale.used]) / scale.x_std[scale.used])
-        target = (y - scale.y_mean) / scale.y_std
-        return Data(z, target, np.einsum("ij,ij->j", z, z), 0.0, float(len(y))), scale
+        z = np.asfortranarray(design.columns(np.arange(design.size)))
+        return Data(z, target, np.einsum("ij,ij->j", z, z), 0.0, scale.size), scale
 
 
 @dataclass(frozen=True)
 class Moments:
     """Mean and centred second moments of predictors and response together; the response is the last column."""
 
-    size: int
+    size: float
     mean: Array
     scatter: Array
 
     @classmethod
-    def of(cls, x: Array, y: Array) -> "Moments":
+    def of(cls, x: Array, y: Array, weight: Array | None = None) -> "Moments":
         """Return the moments of some rows."""
-        total = cls(0, np.zeros(x.shape[1] + 1), np.zeros((x.shape[1] + 1,) * 2))
+        weight = np.ones(len(x)) if weight is None else weight
+        total = cls(0.0, np.zeros(x.shape[1] + 1), np.zeros((x.shape[1] + 1,) * 2))
         for start in range(0, len(x), BLOCK):
-            rows = np.column_stack([x[start : start + BLOCK], y[start : start + BLOCK]])
-            mean = rows.mean(0)
+            part, w = slice(start, start + BLOCK), weight[start : start + BLOCK, None]
+            if not w.any():
+                continue
+            rows = np.column_stack([x[part], y[part]])
+            mean = rows.mean(0) if (w == 1).all() else (w * rows).sum(0) / w.sum()
             rows -= mean
-            total = total._joined(cls(len(rows), mean, rows.T @ rows))
+            total = total._joined(cls(float(w.sum()), mean, (w * rows).T @ rows))
         return total
 
-    def plus(self, x: Array, y: Array) -> "Moments":
+    def plus(self, x: Array, y: Array, weight: Array | None = None) -> "Moments":
         """Return the moments of these observations together with more."""
-        return self._joined(Moments.of(x, y))
+        return self._joined(Moments.of(x, y, weight))
 
-    def standardised(self) -> tuple[Data | None, Scale]:
+    def standardised(self, centred: bool = True) -> tuple[Data | None, Scale]:
         """Return rows with the same X'X and X'y as the standardised data; None if nothing varies."""
-        deviation = np.sqrt(np.diag(self.scatter) / self.size)
-        scale = Scale(self.size, self.mean[:-1], deviation[:-1], float(self.mean[-1]), float(deviation[-1]))
+        scatter = self.scatter if centred else self.scatter + self.size * np.outer(self.mean, self.mean)
+        mean = self.mean if centred else np.zeros(len(self.mean))
+        deviation = np.sqrt(np.diag(scatter) / self.size)
+        scale = Scale(self.size, mean[:-1], deviation[:-1], float(mean[-1]), float(deviation[-1]))
         if not scale.varies:
             return None, scale
         kept = np.append(scale.used, True)
-        correlation = self.scatter[np.ix_(kept, kept)] / np.outer(deviation[kept], deviation[kept])
+        correlation = scatter[np.ix_(kept, kept)] / np.outer(deviation[kept], deviation[kept])
         gram, target = correlation[:-1, :-1], correlation[:-1, -1]
         values, vectors = np.linalg.eigh(gram)
+        vectors = with_signs(vectors)
         good = values > values[-1] * len(values) * np.finfo(float).eps
         root = np.sqrt(values[good])
         z = np.asfortranarray(root[:, None] * vectors[:, good].T)
@@ -132,9 +185,9 @@ class Moments:
         rest = max(float(correlation[-1, -1] - rows @ rows), 0.0)
         return Data(z, rows, np.ascontiguousarray(np.diag(gram)), rest, float(self.size)), scale
 
-    def design(self) -> tuple[Design, Array, float, Scale]:
+    def design(self, centred: bool = True) -> tuple[Design, Array, float, Scale]:
         """Return rows with the same X'X and X'y, their response, the residual sum of squares left, and the scale."""
-        data, scale = self.standardised()
+        data, scale = self.standardised(centred)
         if data is None:
             return Design(np.zeros((0, 0)), np.zeros(0), np.zeros(0), None), np.zeros(0), 0.0, scale
         p = data.x.shape[1]
@@ -147,14 +200,29 @@ class Moments:
         return Moments(size, self.mean + change * (other.size / size), scatter)
 
 
-def _mean_and_std(x: Any) -> tuple[Array, Array]:
+def with_signs(vectors: Array) -> Array:
+    """Give eigenvectors the sign that makes their largest component positive, whatever rounding made of it."""
+    largest = vectors[np.abs(vectors).argmax(0), np.arange(vectors.shape[1])]
+    found: Array = vectors * np.where(largest < 0, -1.0, 1.0)
+    return found
+
+
+def mean_and_std(x: Any, weight: Array, centred: bool = True) -> tuple[Array, Array]:
     """Return means and standard deviations of columns in double precision, some columns at a time."""
+    share, even = weight / weight.sum(), bool((weight == 1).all())
     if sparse.issparse(x):
-        mean, variance = mean_variance_axis(x, axis=0)
-        return mean.astype(float), np.sqrt(variance.astype(float))
+        mean = np.asarray(x.T @ share, dtype=float) * centred
+        missed = 1 - np.asarray((x != 0).T @ share, dtype=float)
+        excess = x.astype(float).tocsc(copy=True)
+        excess.data -= np.repeat(mean, np.diff(excess.indptr))
+        excess.data **= 2
+        return mean, np.sqrt(np.maximum(np.asarray(excess.T @ share) + missed * mean**2, 0.0))
     mean, std = np.empty(x.shape[1]), np.empty(x.shape[1])
     width = max(1, (1 << 22) // len(x))
     for start in range(0, x.shape[1], width):
         block = x[:, start : start + width].astype(float)
-        mean[start : start + width], std[start : start + width] = block.mean(0), block.std(0)
+        centre = (block.mean(0) if even else share @ block) if centred else np.zeros(block.shape[1])
+        mean[start : start + width] = centre
+        spread = block.std(0) if even and centred else np.sqrt(share @ (block - centre) ** 2)
+        std[start : start + width] = spread
     return mean, std

@@ -33,6 +33,8 @@ variance remain exact, and only how values below 1e-6 are spread among themselve
 
 import math
 
+import numpy as np
+
 from sparse_langevin.runtime.jit import compiled
 
 SPLIT = 0.64  # where the two forms of the series meet
@@ -171,3 +173,28 @@ def unit_variance(z):
             factor *= s / (n * (n + 1))
         return decay * excess / (1.0 + decay) ** 2
     return (0.5 * (1.0 - decay * decay) - z * decay) / (z**3 * (1.0 + decay) ** 2)
+
+
+@compiled
+def sweep(rows, precision, b, kappa, offset, scores, times, rng):
+    """Draw w ~ PG(b, score - offset) and coefficients in turns; return the last coefficients.
+
+    The score is the sum of coefficients times ``rows``; coefficients are N(0, 1/precision), and given w the responses
+    kappa/w + offset are normal with variance 1/w.
+    """
+    k, n = rows.shape
+    weights, found = np.empty(n), np.zeros(k)
+    for _ in range(times):
+        draw_all(b, scores - offset, rng, weights)
+        weighted = rows * weights
+        gram = weighted @ rows.T
+        for i in range(k):
+            gram[i, i] += precision[i]
+        root = np.linalg.cholesky(gram)
+        normal = np.empty(k)
+        for i in range(k):
+            normal[i] = rng.standard_normal()
+        target = np.linalg.solve(root, rows @ kappa + weighted @ offset) + normal
+        found = np.linalg.solve(np.ascontiguousarray(root.T), target)
+        scores = found @ rows
+    return found

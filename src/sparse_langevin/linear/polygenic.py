@@ -17,7 +17,7 @@ BLOCK = 1 << 22  # numbers of a block of columns
 VALUES = np.concatenate([[0.0], np.exp(np.linspace(np.log(0.02), np.log(50.0), 10))])
 
 
-def log_prior(share: float = 0.5) -> Array:
+def log_prior(share: float = 0.2) -> Array:
     """Return log p(h): zero with probability 1 - share, otherwise log(h) is logistic."""
     logit = np.log(VALUES[1:])
     weight = np.exp(-np.abs(logit)) / (1 + np.exp(-np.abs(logit))) ** 2
@@ -73,15 +73,13 @@ class Background:
         found: Array = self.vectors @ (rotated / (1 + VALUES[index] * self.values)[:, None])
         return found
 
-    def draw(self, design: Design, residual: Array, sigma: float, index: int, rng: np.random.Generator) -> Array:
-        """Draw the small effects b given the rest of the response."""
+    def draw(self, design: Design, residual: Array, sigma: Array, index: int, rng: np.random.Generator) -> Array:
+        """Draw the small effects b given what the rest of the model leaves of the response, one column per draw."""
         h, p = VALUES[index], design.size
-        if h == 0:
-            return np.zeros(p)
-        b = sigma * np.sqrt(h / p) * rng.standard_normal(p)
-        noise = sigma * rng.standard_normal(len(residual))
-        rest = self.rotated((residual - design.combine(b) - noise)[:, None])
-        found: Array = b + h / p * design.products(self.solved(index, rest)[:, 0])
+        b = sigma * np.sqrt(h / p) * rng.standard_normal((p, len(sigma)))
+        noise = sigma * rng.standard_normal(residual.shape)
+        rest = self.rotated(residual - design.combine(b) - noise)
+        found: Array = b + h / p * design.products(self.solved(index, rest))
         return found
 
 

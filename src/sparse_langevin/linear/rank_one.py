@@ -2,16 +2,31 @@
 
 import numpy as np
 
-from sparse_langevin.linear.model_state import CLOCK, SIZE, G
+from sparse_langevin.linear.model_state import CLOCK, GUESTS, SIZE, G
 from sparse_langevin.runtime.jit import compiled, reassociated
 
-BLOCK = 512  # predictors that are treated at a time, for the sake of the processor's cache
+
+@compiled
+def settle_in(target, state, model):
+    """Make ``model`` the model under a new target; c, s and the inverse are still to be computed."""
+    state.place[:] = -1
+    state.row[:] = -1
+    state.owner[:] = -1
+    state.used[:] = 0
+    guests = 0
+    for a in range(len(model)):
+        state.model[a] = model[a]
+        state.place[model[a]] = a
+        guests += model[a] >= target.anchors
+    state.integers[SIZE], state.integers[GUESTS] = len(model), guests
+    for a in range(len(model)):
+        fetch(target, state, model[a])
 
 
 @compiled
 def refresh(target, state, gram):
     """Compute the inverse, c and s from the columns."""
-    k, g, p = state.integers[SIZE], target.grid[state.integers[G]], len(state.c)
+    k, g = state.integers[SIZE], target.grid[state.integers[G]]
     state.c[:], state.s[:] = target.product, target.square
     if k == 0:
         return
@@ -21,25 +36,22 @@ def refresh(target, state, gram):
     for a in range(k):
         for b in range(k):
             state.inverse[a, b] = 0.5 * (inverse[a, b] + inverse[b, a])
-    for start in range(0, p, BLOCK):
-        stop = min(start + BLOCK, p)
-        q = state.q[start:stop]
-        for a in range(k):
-            q[:] = 0.0
-            mean = 0.0
-            for b in range(k):
-                add_multiple(q, state.inverse[a, b], state.columns[state.row[state.model[b]], start:stop])
-                mean += state.inverse[a, b] * target.product[state.model[b]]
-            column = state.columns[state.row[state.model[a]], start:stop]
-            add_multiple(state.c[start:stop], -mean, column)
-            subtract_product(state.s[start:stop], q, column)
+    for a in range(k):
+        state.q[:] = 0.0
+        mean = 0.0
+        for b in range(k):
+            add_multiple(state.q, state.inverse[a, b], state.columns[state.row[state.model[b]]])
+            mean += state.inverse[a, b] * target.product[state.model[b]]
+        column = state.columns[state.row[state.model[a]]]
+        add_multiple(state.c, -mean, column)
+        subtract_product(state.s, state.q, column)
 
 
 @compiled
 def include(target, state, j):
     """Put predictor j into the model."""
     k, g = state.integers[SIZE], target.grid[state.integers[G]]
-    touch(state, j)
+    fetch(target, state, j)
     cross, turned = np.empty(k), np.zeros(k)
     own = 1.0 / g + target.square[j]
     for a in range(k):
@@ -60,13 +72,14 @@ def include(target, state, j):
     state.inverse[k, k] = 1.0 / own
     state.model[k], state.place[j] = j, k
     state.integers[SIZE] = k + 1
+    state.integers[GUESTS] += j >= target.anchors
 
 
 @compiled
 def exclude(target, state, j):
     """Take predictor j out of the model."""
     k, slot, g = state.integers[SIZE], state.place[j], target.grid[state.integers[G]]
-    touch(state, j)
+    fetch(target, state, j)
     own = state.inverse[slot, slot]
     c, s = state.own[0, slot], state.own[1, slot]
     state.q[:] = 0.0
@@ -87,12 +100,26 @@ def exclude(target, state, j):
         state.place[state.model[slot]] = slot
     state.place[j] = -1
     state.integers[SIZE] = last
+    state.integers[GUESTS] -= j >= target.anchors
 
 
 @compiled
-def touch(state, j):
-    """Note that the column of predictor j is in use."""
+def fetch(target, state, j):
+    """See to it that the column of predictor j is there, in place of the one that was not used for longest."""
     state.integers[CLOCK] += 1
+    if state.row[j] < 0:
+        best = -1
+        for row in range(len(state.owner)):
+            owner = state.owner[row]
+            if owner < 0:
+                best = row
+                break
+            if state.place[owner] < 0 and (best < 0 or state.used[row] < state.used[best]):
+                best = row
+        if state.owner[best] >= 0:
+            state.row[state.owner[best]] = -1
+        state.owner[best], state.row[j] = j, best
+        state.columns[best] = target.rows @ target.rows[j]
     state.used[state.row[j]] = state.integers[CLOCK]
 
 

@@ -1,67 +1,79 @@
 """Linear regression with variable selection, as a scikit-learn estimator; there may be more predictors than rows."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparse_langevin.linear import gaussian
-from sparse_langevin.linear.base import WATCHED, SparseBayes, check_level
-from sparse_langevin.linear.collapsed import Problem
-from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
+from sparse_langevin.linear import augmented, gaussian, normal
+from sparse_langevin.linear.base import WATCHED, SparseBayes, check_level, checked_weights
+from sparse_langevin.linear.families.student import NU, Student
 from sparse_langevin.linear.gaussian import Array
-from sparse_langevin.linear.moments import Observations, Scale, observed
+from sparse_langevin.linear.moments import Observations, Rows, Scale, observed
 from sparse_langevin.linear.polygenic import Background, affordable
 from sparse_langevin.linear.runner import run
-from sparse_langevin.linear.samples import Samples, in_units, mean_and_std, models, quantiles
+from sparse_langevin.linear.samples import Samples, in_units, moments_of, quantiles
 from sparse_langevin.linear.settling import settle
 from sparse_langevin.runtime.warn import warn
-from sparse_langevin.sampling.methods import Method, method_named
 
-GIBBS = Method("gibbs", preconditioned=False, selects=True)
+OUTLIER = 1e-4  # probability with which normal noise alone would give the warning about residuals
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
-    """Linear regression with a spike-and-slab prior, sampled by Langevin dynamics.
+    """Linear regression with variable selection: which predictors have an effect, how large, and how sure that is.
 
-    Predictors and response are standardised internally. The prior expects that about ``expected_effects`` predictors
-    matter and that they explain about ``expected_r2`` of the variance; neither guess has to be close to the truth. For
-    each predictor the probability that it matters is learned.
+    Predictors and response are standardised internally. By default chains over models are run, with the coefficients
+    integrated out; how many effects there are and how large they are is learned, many small ones included.
 
     Parameters
     ----------
     method
-        ``"psgld-sa"``: preconditioned Langevin steps and a spike-and-slab prior. ``"sgld-sa"``: the same without the
-        preconditioner. ``"psgld"`` and ``"sgld"``: a Gaussian prior, which selects nothing (all inclusion
-        probabilities are 1). ``"gibbs"``: coefficients that are either zero or normal, integrated out of a chain over
-        models (weighted tempered Gibbs sampling); how many effects there are and how large they are is learned, many
-        small ones included, and predictors that stand for one effect are named in ``credible_sets_``.
-    expected_effects
-        Rough number of predictors that matter; it sets the prior of the share of effects, and the width of the slab.
-    expected_r2
-        Rough share of the response's variance that they explain, between 0 and 1; it sets the width of the slab.
-    v0
-        Scale of the spike for standardised predictors, in units of the noise's standard deviation. The default is
-        0.1/sqrt(n), a tenth of what n observations can resolve.
-    v1
-        Variance of the slab for standardised predictors, in units of the response's variance. The default is
-        expected_r2/expected_effects.
+        ``"gibbs"``: coefficients that are either zero or normal; weighted tempered Gibbs sampling of which predictors
+        are in the model, exact. The other methods are the paper's algorithms: ``"psgld-sa"``, preconditioned Langevin
+        steps and a spike-and-slab prior; ``"sgld-sa"``, the same without the preconditioner; ``"psgld"`` and
+        ``"sgld"``, a Gaussian prior, which selects nothing (all inclusion probabilities are 1).
+    noise
+        ``"normal"``, or ``"student"`` for noise with heavy tails, whose degrees of freedom are learned: outliers count
+        for little then. The latter needs ``method="gibbs"``, and leaves out the many small effects.
     threshold
         A predictor is chosen if its inclusion probability is larger than this.
+    selection
+        What `get_support` and `transform` choose. ``"auto"``: predictors above the threshold and one representative of
+        each credible set; if there are none although predictors matter, a few that together reproduce the predictions,
+        with a warning. ``"threshold"``: those above the threshold only. ``"sets"``: the representatives only.
+        ``"fdr"``: the most probable ones, as many as keep the expected share of false ones at ``fdr``. ``"best"``: the
+        model that was drawn most often.
+    fdr
+        The expected share of chosen predictors without an effect, for ``selection="fdr"``.
+    fit_intercept
+        Whether the mean of the response is learned; if not, predictors and response are taken as centred at zero.
+    expected_effects
+        Of the Langevin methods: rough number of predictors that matter; it sets the prior of the share of effects, and
+        the width of the slab.
+    expected_r2
+        Of the Langevin methods: rough share of the response's variance that they explain, between 0 and 1; it sets the
+        width of the slab.
+    v0
+        Of the Langevin methods: scale of the spike for standardised predictors, in units of the noise's standard
+        deviation. The default is 0.1/sqrt(n), a tenth of what n observations can resolve.
+    v1
+        Of the Langevin methods: variance of the slab for standardised predictors, in units of the response's variance.
+        The default is expected_r2/expected_effects.
     n_chains
         Number of chains.
     burn_in
-        Number of steps at the beginning of each chain that are discarded.
+        Number of steps at the beginning of each chain that are discarded. The default is 1000 for chains over models,
+        and 2000 for Langevin chains.
     max_steps
         Largest number of steps of each chain after burn-in.
     target_rhat
-        Sampling ends when R-hat of the predictions is at most this and their effective sample size is large enough.
+        Sampling ends when R-hat of all that is reported is at most this and its effective sample size is large enough.
     target_ess
         The effective sample size at which sampling may end.
     n_jobs
@@ -80,22 +92,26 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         Posterior mean of the intercept.
     inclusion_probability_
         Posterior probability that each predictor has an effect.
-    sigma_
-        Standard deviation of the noise.
     credible_sets_
-        With ``method="gibbs"``: sets of predictors of which at least one has an effect, see `CredibleSet`.
-        `get_support` chooses one representative of each, beside all predictors above the threshold.
+        Sets of predictors of which at least one has an effect, see `CredibleSet`.
+    sigma_
+        Standard deviation of the noise; with Student's noise its scale.
     coef_samples_
         Posterior draws of the coefficients, of shape (draws, predictors).
     inclusion_samples_
-        With ``method="gibbs"``: which predictors are in the model in each draw, small effects of all of them apart; a
-        sparse boolean array of shape (draws, predictors). It has all draws, of which ``coef_samples_`` may have a part.
+        Which predictors are in the model in each draw, a sparse boolean array of the same shape.
     intercept_samples_
         Posterior draws of the intercept, of shape (draws,).
+    sigma_samples_
+        Posterior draws of sigma.
+    nu_samples_
+        With Student's noise: posterior draws of its degrees of freedom.
+    diagnostics_
+        R-hat and effective number of draws of predictions, inclusion, sigma, number and size of effects.
     rhat_
-        Largest R-hat of the monitored predictions.
+        The largest R-hat of these.
     ess_
-        Smallest effective sample size of the monitored predictions.
+        The smallest effective sample size of these.
     n_steps_
         Number of steps of each chain after burn-in.
 
@@ -103,6 +119,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
     -----
     So that `partial_fit` can continue after `fit`, the estimator keeps a copy of the n observations while n is at most
     the number of predictors p, and their second moments beyond that: at most (p + 1)^2 numbers, also in its pickle.
+    Sparse observations, and those with Student's noise, are kept as they are.
 
     Examples
     --------
@@ -114,20 +131,24 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
     array([3])
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to (n, p) predictors and n responses."""
+    noise: str = "normal"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to (n, p) predictors and n responses; a weight says how often an observation counts."""
         self._check_parameters()
         self._observations: Observations | None = None
-        x, y = self._data(X, y, ensure_min_samples=2)
-        return self._learn(observed(x, np.asarray(y, dtype=float)))
+        x, y, weight = self._data(X, y, sample_weight, ensure_min_samples=2)
+        self._learn(observed(x, y, weight, rows=self.noise != "normal"))
+        if self._exact and self.noise == "normal":
+            self._look_at_residuals(x, y, weight)
+        return self
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add observations and sample again; the result is that of `fit` on all observations together."""
         self._check_parameters()
         before: Observations | None = getattr(self, "_observations", None)
-        x, y = self._data(X, y, reset=before is None)
-        more = x, np.asarray(y, dtype=float)
-        return self._learn(observed(*more) if before is None else before.plus(*more))
+        more = self._data(X, y, sample_weight, reset=before is None)
+        return self._learn(observed(*more, rows=self.noise != "normal") if before is None else before.plus(*more))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the posterior mean; with ``return_std`` also the standard deviation of a new observation."""
@@ -136,7 +157,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         mean = X @ self.coef_ + self.intercept_
         if not return_std:
             return mean
-        return mean, np.sqrt(self._draws(X).var(0) + self.sigma_**2)
+        return mean, np.sqrt(self._draws(X).var(0) + self._noise_variance())
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
         """Return the bounds between which a new observation lies with probability ``level``."""
@@ -144,8 +165,12 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         check_is_fitted(self)
         X = self._rows(X, reset=False)
         draws = self._draws(X)
-        noise = np.random.default_rng(0).standard_normal((len(draws), 1))  # the same for all rows, for smooth bounds
-        lower, upper = np.quantile(draws + self.sigma_ * noise, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        rng = np.random.default_rng(0)
+        noise = rng.standard_normal((len(draws), 1))  # the same for all rows, for smooth bounds
+        if self.noise == "student":
+            noise /= np.sqrt(rng.chisquare(self.nu_samples_) / self.nu_samples_)[:, None]
+        scale = self.sigma_samples_[:, None] if self._exact else self.sigma_
+        lower, upper = np.quantile(draws + scale * noise, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return lower, upper
 
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
@@ -166,35 +191,32 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         draws: Array = self._samples @ X.T + self.intercept_samples_[:, None]
         return draws
 
-    def _method(self) -> Method:
-        return method_named(self.method, also=[GIBBS])
+    def _noise_variance(self) -> float:
+        """Return the variance of an observation around its mean; infinite for noise with very heavy tails."""
+        if self.noise == "normal":
+            return self.sigma_**2
+        nu = self.nu_samples_
+        return float(np.mean(self.sigma_samples_**2 * np.where(nu > 2, nu / np.maximum(nu - 2, 1e-9), np.inf)))
 
-    def _data(self, X: Any, y: Any, **options: Any) -> Any:
-        """Return X and y after scikit-learn's checks; for exact sampling X stays sparse, and in its precision."""
-        if self.method != GIBBS.name:
-            return self._rows(X, y, y_numeric=True, **options)
-        kinds = [np.float64, np.float32]
-        return validate_data(self, X, y, accept_sparse=("csc", "csr"), dtype=kinds, y_numeric=True, **options)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.noise != "normal" and not self._exact:
+            raise ValueError(f"noise={self.noise!r} needs method='gibbs', got method={self.method!r}")
 
-    def _get_support_mask(self) -> NDArray[np.bool_]:
-        chosen = super()._get_support_mask()
-        for group in getattr(self, "credible_sets_", ()):
-            chosen[group.representative] = True
-        if not chosen.any() and len(getattr(self, "_summary", ())):
-            chosen[self._summary] = True
-            warn(
-                "predictors matter, but it cannot be told which: the inclusion probability of none is above "
-                f"{self.threshold:g}, and no credible set stands for an effect. The {len(self._summary)} chosen ones "
-                "together reproduce 90 % of the variance of the predictions; others may do so as well.",
-                UserWarning,
-            )
-        return chosen
+    def _data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Array, Array | None]:
+        """Return X, y and weights after scikit-learn's checks; if models are sampled, X stays as sparse and precise."""
+        if self._exact:
+            options |= {"accept_sparse": ("csc", "csr"), "dtype": [np.float64, np.float32]}
+            x, y = validate_data(self, X, y, y_numeric=True, **options)
+        else:
+            x, y = self._rows(X, y, y_numeric=True, **options)
+        weight = None if sample_weight is None else checked_weights(sample_weight, x)
+        return x, np.asarray(y, dtype=float), weight
 
     def _learn(self, observations: Observations) -> Self:
         """Sample from the posterior given all observations so far."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        learn = self._learn_exactly if self.method == GIBBS.name else self._learn_by_steps
-        learn(observations, rng)
+        (self._learn_models if self._exact else self._learn_by_steps)(observations, rng)
         self._observations = observations  # only now, so that an interrupted call can be repeated
         return self
 
@@ -209,48 +231,85 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         plan, workers = self._plan(), self._workers()
         chains = run(gaussian.advance, data, hyper, states, plan, lambda draws: draws[0] @ watched.T, rng, workers)
         beta, sigma = chains.draws
-        inclusion = chains.inclusion if hyper.spike_slab else np.ones(len(data.square))
-        self._describe(beta.reshape(-1, beta.shape[2]), sigma.ravel(), inclusion, scale)
+        self._describe(beta.reshape(-1, beta.shape[2]), sigma.ravel(), scale)
+        self.inclusion_probability_ = np.zeros(len(scale.x_mean))
+        self.inclusion_probability_[scale.used] = chains.inclusion if hyper.spike_slab else 1.0
         self._report(chains)
 
-    def _learn_exactly(self, observations: Observations, rng: np.random.Generator) -> None:
+    def _learn_models(self, observations: Observations, rng: np.random.Generator) -> None:
         """Sample models, with the coefficients integrated out."""
-        design, y, rest, scale = observations.design()
-        self.credible_sets_: list[CredibleSet] = []
-        self._summary: NDArray[np.intp] = np.empty(0, np.intp)
-        self.inclusion_samples_ = sparse.csr_array((1, len(scale.x_mean)), dtype=bool)
+        if self.noise == "student":
+            return self._learn_student(observations, rng)
+        design, y, rest, scale = observations.design(self.fit_intercept)
         if not scale.varies:
             return self._describe_a_constant(scale)
         background = Background.of(design, y) if affordable(len(y), design.size) else None
-        problem = Problem(design, y, rest, float(scale.size), background=background)
+        problem = normal.Problem(
+            design, y, rest, float(scale.size), background=background, fitted_means=int(self.fit_intercept)
+        )
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-        posterior = settle(problem, self._plan(), watched, rng, self._workers())
+        regressions = [normal.NormalRegression(problem) for _ in range(self.n_chains)]
+        posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
         samples, sigma = problem.coefficients(posterior.chains, rng)
-        self._describe(samples, sigma, posterior.inclusion, scale)
-        self.inclusion_samples_ = models(posterior.effects, scale)
-        used = np.flatnonzero(scale.used)
-        self.credible_sets_ = [
-            replace(found, members=used[found.members])
-            for found in credible_sets(posterior.effects, posterior.inclusion, design)
-        ]
-        if (np.diff(posterior.effects.indptr) > 0).mean() > self.threshold:
-            fitted = design.combine(np.asarray(posterior.effects.mean(0)).ravel())
-            self._summary = used[summary(design, fitted)]
-        self._report_unsettled(posterior)
+        self._describe(samples, sigma, scale)
+        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean))
+
+    def _learn_student(self, observations: Observations, rng: np.random.Generator) -> None:
+        """Sample models under noise with heavy tails."""
+        assert isinstance(observations, Rows)
+        design, _, _, scale = observations.design(self.fit_intercept)
+        if not scale.varies:
+            return self._describe_a_constant(scale)
+        centre, spread = robust(observations.y, self.fit_intercept)
+        scale = replace(scale, y_mean=centre, y_std=spread)
+        y = (observations.y - scale.y_mean) / scale.y_std
+        problem = augmented.Problem(replace(design, root=None), Student(y, observations.weight, self.fit_intercept))
+        watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
+        regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
+        posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
+        draws = posterior.draws
+        self._describe(draws.effects, draws.beside["sigma"], scale, draws.beside["intercept"][:, 0])
+        self.nu_samples_ = draws.beside["nu"]
+        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean))
+
+    def _look_at_residuals(self, x: Any, y: Array, weight: Array | None) -> None:
+        """Warn if the noise has heavier tails than a normal distribution."""
+        residual = (y - x @ self.coef_ - self.intercept_) / (self.sigma_ or 1.0)
+        if weight is not None:
+            residual[weight == 0] = 0.0
+        worst = int(np.abs(residual).argmax())
+        expected = float(stats.norm.isf(0.5 * OUTLIER / len(residual)))
+        if abs(residual[worst]) > expected:
+            warn(
+                f"observation {worst} lies {abs(residual[worst]):.1f} standard deviations of the noise from its "
+                f"prediction, where normal noise reaches {expected:.1f} once in {1 / OUTLIER:,.0f} data sets: effects "
+                "may stay hidden. Look at it, or choose noise='student'.",
+                UserWarning,
+            )
 
     def _describe_a_constant(self, scale: Scale) -> None:
         """Fit a constant, since nothing varies."""
         used = int(scale.used.sum())
-        self._describe(np.zeros((1, used)), np.full(1, float(not used)), np.zeros(used), scale)
-        self.rhat_, self.ess_, self.n_steps_ = 1.0, np.inf, 0
+        self._describe(np.zeros((1, used)), np.full(1, float(not used)), scale)
+        self._describe_no_models(len(scale.x_mean))
+        self.nu_samples_, self.rhat_, self.ess_, self.n_steps_ = np.full(1, NU[-1]), 1.0, np.inf, 0
 
-    def _describe(self, samples: Samples, sigma: Array, inclusion: Array, scale: Scale) -> None:
+    def _describe(self, samples: Samples, sigma: Array, scale: Scale, intercept: Array | None = None) -> None:
         """Turn standardised draws into fitted attributes in the user's units."""
         self._samples = in_units(samples, scale)
+        self.sigma_samples_ = sigma * scale.y_std
         self.sigma_ = float(np.sqrt(np.mean(sigma**2))) * scale.y_std
-        shift = np.random.default_rng(1).standard_normal(len(sigma)) * self.sigma_ / math.sqrt(scale.size)
-        self.intercept_samples_ = scale.y_mean - self._samples @ scale.x_mean + shift
-        self.coef_, self.coef_std_ = mean_and_std(self._samples)
-        self.intercept_ = float(scale.y_mean - self.coef_ @ scale.x_mean)
-        self.inclusion_probability_ = np.zeros(len(scale.x_mean))
-        self.inclusion_probability_[scale.used] = inclusion
+        shift, mean = intercept, 0.0 if intercept is None else float(intercept.mean())
+        if shift is None:
+            width = self.fit_intercept / math.sqrt(scale.size)
+            shift = np.random.default_rng(1).standard_normal(len(sigma)) * sigma * width
+        self.intercept_samples_ = scale.y_mean - self._samples @ scale.x_mean + scale.y_std * shift
+        self.coef_, self.coef_std_ = moments_of(self._samples)
+        self.intercept_ = float(scale.y_mean - self.coef_ @ scale.x_mean + scale.y_std * mean)
+
+
+def robust(y: Array, centred: bool) -> tuple[float, float]:
+    """Return the median, and the standard deviation of normal noise with the same median distance from it."""
+    centre = float(np.median(y)) if centred else 0.0
+    distance = float(np.median(np.abs(y - centre)))
+    return centre, distance / 0.6745 or float(y.std())

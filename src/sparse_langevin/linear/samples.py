@@ -25,14 +25,7 @@ def in_units(samples: Samples, scale: Scale) -> Samples:
     return found
 
 
-def models(effects: sparse.csr_array, scale: Scale) -> sparse.csr_array:
-    """Say which of all predictors are in the model of each draw, from the effects of the used ones, zero if not."""
-    found = (effects != 0).tocsr()
-    place = np.flatnonzero(scale.used)[found.indices]
-    return sparse.csr_array((found.data, place, found.indptr), shape=(found.shape[0], len(scale.x_mean)))
-
-
-def mean_and_std(samples: Samples) -> tuple[Array, Array]:
+def moments_of(samples: Samples) -> tuple[Array, Array]:
     """Return mean and standard deviation of each coefficient."""
     if not sparse.issparse(samples):
         return samples.mean(0), samples.std(0)

@@ -1,30 +1,42 @@
-"""Runs collapsed chains until all that is reported about them has settled."""
+"""Runs chains over models until all that is reported about them has settled."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
-from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from sparse_langevin.linear.collapsed import Chain, Draws, Problem
+from sparse_langevin.linear.collapsed import Chain, Draws, Regression
 from sparse_langevin.linear.design import Array
 from sparse_langevin.linear.model_state import Indices
 from sparse_langevin.linear.runner import Plan
 from sparse_langevin.posterior import diagnostics
 
 THIN = 5  # steps per draw
-SEGMENT = 200  # draws of each chain before the first look
+SEGMENT = 400  # draws of each chain before the first look
+PARTS = 8  # averages of inclusion per segment, from whose spread follows their Monte Carlo error
 UNCERTAIN = (0.05, 0.95)  # predictors with other probabilities count as constant
 WATCHED_PREDICTORS = 200  # of the uncertain ones, at most
-GOAL = (
-    4.0  # times the target: how long sampling goes on for inclusion, so that two seeds rarely differ by more than 0.05
-)
+GOAL = 4.0  # times the target: how long sampling goes on for inclusion, so that two seeds hardly differ by 0.05
+NAMES = {
+    "sigma": "sigma",
+    "g": "the size of effects",
+    "h": "the polygenic part",
+}
+"""What is said about the numbers that were drawn beside the coefficients."""
+NOTICED = 0.005  # predictors with larger probabilities come into the view of all chains
 T = TypeVar("T")
+
+
+class Data(Protocol):
+    """What all chains share."""
+
+    def fitted(self, draws: Draws, rows: Indices) -> Array:
+        """Return the predictions for some rows under each draw, (draws, ...)."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +58,13 @@ class Posterior:
 
     @property
     def inclusion(self) -> Array:
-        """Probability of each predictor."""
-        found: Array = np.mean([draws.inclusion for draws in self.chains], axis=0)
-        return found
+        """Probability of each predictor, for one response after the other."""
+        return _mean_inclusion(self.chains)
 
     @property
-    def effects(self) -> sparse.csr_array:
-        """(draws, predictors): of all chains, one after the other."""
-        return sparse.vstack([draws.effects for draws in self.chains], format="csr")
-
-    def joined(self, name: str) -> Array:
-        """Return a number of each draw, of all chains, one after the other."""
-        return np.concatenate([getattr(draws, name) for draws in self.chains])
+    def draws(self) -> Draws:
+        """The draws of all chains, one after the other."""
+        return Draws.joined(self.chains)
 
     def unsettled(self, plan: Plan, goal: float = 1.0) -> dict[str, Diagnosis]:
         """Return what has not reached the targets; for inclusion, ``goal`` times the effective draws."""
@@ -69,16 +76,25 @@ class Posterior:
         }
 
 
-def settle(problem: Problem, plan: Plan, watched: Indices, rng: np.random.Generator, workers: int) -> Posterior:
-    """Run chains until everything agrees, or for ``plan.max_steps`` steps.
+def settle(
+    data: Data,
+    regressions: Sequence[Regression],
+    plan: Plan,
+    watched: Indices,
+    rng: np.random.Generator,
+    workers: int,
+) -> Posterior:
+    """Run a chain for each of ``regressions`` until everything agrees, or for ``plan.max_steps`` steps.
 
     ``watched`` are the rows whose predictions are monitored. The result depends on ``rng`` alone, not on the
     number of ``workers``.
     """
-    chains = [Chain(problem, generator) for generator in rng.spawn(plan.chains)]
+    generators = rng.spawn(len(regressions))
+    chains = [Chain(regression, own) for regression, own in zip(regressions, generators, strict=True)]
     drawn, longest = 0, max(4, plan.max_steps // THIN)
     parts: list[list[Draws]] = [[] for _ in chains]
-    with ThreadPoolExecutor(min(workers, plan.chains)) as pool, threadpool_limits(1):
+    found: Posterior | None = None
+    with ThreadPoolExecutor(min(workers, len(chains))) as pool, threadpool_limits(1):
 
         def everywhere(work: Callable[[Chain], T]) -> list[T]:
             return [job.result() for job in [pool.submit(work, chain) for chain in chains]]
@@ -86,35 +102,71 @@ def settle(problem: Problem, plan: Plan, watched: Indices, rng: np.random.Genera
         everywhere(lambda chain: chain.burn_in(plan.burn_in))
         before = [chain.steps for chain in chains]
         while True:
+            scores = np.max(everywhere(Chain.scan), axis=0)
+            if found is not None:
+                seen = found.inclusion.reshape(-1, len(scores)).max(0)
+                scores = np.where(seen > NOTICED, 1e3 + seen, scores)
+            everywhere(partial(Chain.choose_anchors, scores=scores))
             count = min(max(SEGMENT, drawn), longest - drawn)  # doubles the length of the chains
-            new = everywhere(partial(Chain.draw, count=count, thin=THIN))
-            shortest = min(len(draws.sigma) for draws in new)
+            new = everywhere(partial(Chain.draw, count=count, thin=THIN, parts=min(PARTS, count)))
+            shortest = min(len(draws) for draws in new)
             for part, draws in zip(parts, new, strict=True):
                 part.append(draws.first(shortest))
             drawn += count
-            joined = [_join(part) for part in parts]
+            joined = [Draws.joined(part) for part in parts]
             steps = max(chain.steps - begin for chain, begin in zip(chains, before, strict=True))
-            found = Posterior(joined, judge(problem, joined, watched), steps)
+            found = Posterior(joined, judge(data, joined, watched), steps)
             if drawn >= longest or not found.unsettled(plan, GOAL):
                 return found
 
 
-def judge(problem: Problem, chains: list[Draws], watched: Indices) -> dict[str, Diagnosis]:
+def judge(data: Data, chains: list[Draws], watched: Indices) -> dict[str, Diagnosis]:
     """Return R-hat and effective draws of predictions, hyperparameters and the inclusion of uncertain predictors."""
-    sizes = np.stack([np.diff(draws.effects.indptr) for draws in chains]).astype(float)
-    inclusion = np.mean([draws.inclusion for draws in chains], axis=0)
-    doubt = inclusion * (1 - inclusion)
-    uncertain = np.flatnonzero((inclusion > UNCERTAIN[0]) & (inclusion < UNCERTAIN[1]))
-    uncertain = uncertain[np.argsort(-doubt[uncertain], kind="stable")][:WATCHED_PREDICTORS]
+    beside = {name: np.stack([draws.beside[name] for draws in chains]) for name in chains[0].beside if name in NAMES}
     quantities = {
-        "predictions": np.stack([problem.fitted(draws, watched) for draws in chains]),
-        "sigma": np.stack([draws.sigma for draws in chains]),
-        "the number of effects": sizes,
-        "the size of effects": np.log(np.stack([draws.g for draws in chains])),
-        "the polygenic part": np.stack([draws.h for draws in chains]).astype(float),
-        "inclusion": np.stack([(draws.effects[:, uncertain] != 0).toarray().astype(float) for draws in chains]),
+        "predictions": np.stack([data.fitted(draws, watched) for draws in chains]),
+        "the number of effects": np.stack([np.diff(draws.effects.indptr) for draws in chains]).astype(float),
+        **{NAMES[name]: np.log(values) if name == "g" else values for name, values in beside.items()},
     }
-    return {name: found for name, values in quantities.items() if (found := _diagnosis(values)) is not None}
+    found = {name: diagnosis for name, values in quantities.items() if (diagnosis := _diagnosis(values)) is not None}
+    return found | _inclusion(chains)
+
+
+def _inclusion(chains: list[Draws]) -> dict[str, Diagnosis]:
+    """Return R-hat of the inclusion of uncertain predictors, and how many independent models would tell as much.
+
+    Probabilities are averages over the time, which have smaller errors than the share of draws with the predictor: the
+    spread of averages over parts of the chains tells how small.
+    """
+    mean = _mean_inclusion(chains)
+    doubt = mean * (1 - mean)
+    uncertain = np.flatnonzero((mean > UNCERTAIN[0]) & (mean < UNCERTAIN[1]))
+    uncertain = uncertain[np.argsort(-doubt[uncertain], kind="stable")][:WATCHED_PREDICTORS]
+    if not len(uncertain):
+        return {}
+    present = np.stack([(draws.effects[:, uncertain] != 0).toarray().astype(float) for draws in chains])
+    of_draws = _diagnosis(present)
+    batches = [_batches(draws, uncertain) for draws in chains]
+    length = np.concatenate([length for length, _ in batches])
+    share, excess = length / length.sum(), np.concatenate([values for _, values in batches]) - mean[uncertain]
+    variance = (share**2) @ excess**2 * (len(share) / max(len(share) - 1, 1))
+    ess = float(np.min(doubt[uncertain] / np.maximum(variance, 1e-300)))
+    return {"inclusion": Diagnosis(of_draws.rhat if of_draws else math.inf, ess)}
+
+
+def _batches(draws: Draws, predictors: Indices) -> tuple[Array, Array]:
+    """Join neighbouring parts until there are about PARTS; return their lengths and averages of inclusion."""
+    length = draws.length.astype(float)
+    batch = ((length.cumsum() - 0.5 * length) * PARTS // length.sum()).astype(int)
+    starts = np.flatnonzero(np.diff(batch, prepend=-1))
+    total = np.add.reduceat(length, starts)
+    return total, np.add.reduceat(length[:, None] * draws.inclusion[:, predictors], starts) / total[:, None]
+
+
+def _mean_inclusion(chains: list[Draws]) -> Array:
+    length = np.concatenate([draws.length for draws in chains]).astype(float)
+    found: Array = (length / length.sum()) @ np.concatenate([draws.inclusion for draws in chains])
+    return found
 
 
 def _diagnosis(values: Array) -> Diagnosis | None:
@@ -126,18 +178,3 @@ def _diagnosis(values: Array) -> Diagnosis | None:
     rhat, ess = diagnostics.rhat(flat[:, :, varies]), diagnostics.ess(flat[:, :, varies])
     worst = float(np.max(np.where(np.isfinite(rhat), rhat, math.inf)))
     return Diagnosis(worst, float(np.min(np.where(np.isfinite(ess), ess, 0.0))))
-
-
-def _join(parts: list[Draws]) -> Draws:
-    """Join the draws of one chain."""
-    if len(parts) == 1:
-        return parts[0]
-    time = sum(part.time for part in parts)
-    return Draws(
-        effects=sparse.vstack([part.effects for part in parts], format="csr"),
-        sigma=np.concatenate([part.sigma for part in parts]),
-        g=np.concatenate([part.g for part in parts]),
-        h=np.concatenate([part.h for part in parts]),
-        inclusion=np.sum([part.inclusion * (part.time / time) for part in parts], axis=0),
-        time=time,
-    )

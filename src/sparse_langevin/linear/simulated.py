@@ -64,8 +64,10 @@ def autoregressive(
 
     Parameters
     ----------
-    n, p
-        Numbers of observations and of predictors.
+    n
+        Number of observations.
+    p
+        Number of predictors.
     rho
         Correlation of neighbours, from -1 to 1.
     effects
@@ -125,10 +127,14 @@ def spectra(
 
     Parameters
     ----------
-    n, p
-        Numbers of spectra and of channels.
-    substances, bands
-        Number of substances, and of bands of each.
+    n
+        Number of spectra.
+    p
+        Number of channels.
+    substances
+        Number of substances.
+    bands
+        Number of bands of each.
     spread
         Standard deviation of the concentrations c around 1; they are never negative.
     scatter
@@ -184,8 +190,10 @@ def markers(
 
     Parameters
     ----------
-    n, p
-        Numbers of lines and of markers.
+    n
+        Number of lines.
+    p
+        Number of markers.
     families
         Number of families, all about equally large; at least 2. The fewer, the more alike are the lines.
     chromosomes
@@ -255,8 +263,10 @@ def expression(
 
     Parameters
     ----------
-    n, p
-        Numbers of samples and of genes.
+    n
+        Number of samples.
+    p
+        Number of genes.
     modules
         Number of modules m, of very different sizes; the genes of a module are scattered over the table.
     correlation

@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 
 FEWEST = 0.5  # smallest expected number of effects
 RESOLVED = 20.0  # squared standard errors; with 5, simulations of few effects state too many
+USUAL = 10.0  # expected number of effects up to which all orders of magnitude are equally likely
 NODES = 200  # values of delta
 LEAST = -600.0  # logarithm of what is practically impossible
 
@@ -31,15 +32,18 @@ def g_grid() -> Array:
     return grid
 
 
-def table(p: int, n: float, most: int, grid: Array) -> Array:
-    """Return log p(g, one model of k predictors) for all g and k = 0 ... most, up to a constant."""
+def table(p: int, n: float, most: int, grid: Array, noise: float = 1.0) -> Array:
+    """Return log p(g, one model of k predictors) for all g and k = 0 ... most, up to a constant.
+
+    ``noise`` is the variance of the noise in units of sigma^2.
+    """
     low = math.log(min(FEWEST, 0.5 * p) / p)
     log_delta = low * (1 - (np.arange(NODES) + 0.5) / NODES)
-    logit = np.log(grid)[:, None] + log_delta + math.log(p)
+    logit = np.log(grid)[:, None] + log_delta + math.log(p / noise)
     of_g = -np.abs(logit) - 2 * np.log1p(np.exp(-np.abs(logit))) - RESOLVED / (n * grid[:, None])
     of_g = np.maximum(of_g, LEAST)
     k = np.arange(most + 1.0)[:, None]
-    of_model = k * log_delta + (p - k) * np.log1p(-np.exp(log_delta))
+    of_model = k * log_delta + (p - k) * np.log1p(-np.exp(log_delta)) - np.log1p(p * np.exp(log_delta) / USUAL)
     top = of_model.max(1)
     found: Array = np.log(np.exp(of_g) @ np.exp(of_model - top[:, None]).T) + top
     return found

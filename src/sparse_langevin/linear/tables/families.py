@@ -84,7 +84,7 @@ class Gaussian:
 
     def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
         """Return a regression."""
-        return SparseBayesRegressor("gibbs", **(options | SHORT if short else options))
+        return SparseBayesRegressor(**(options | SHORT if short else options))
 
     def effects(self, model: Any, most: int) -> tuple[list[str], list[Samples]]:
         """Return the coefficients."""

@@ -1,0 +1,100 @@
+"""Are inclusion probabilities right? Data sets with a Poisson number of effects, fitted with default settings.
+
+``python -m benchmarks.calibration [--replicates 200]`` simulates data sets of 100 observations and 200 predictors with
+correlation 0.6 of neighbours, noise of variance 1 and effects that are N(0, 1), their number Poisson with mean 1, 5 and
+30. It goes on where it stopped (results/calibration.jsonl), and prints tables: stated probabilities beside the
+share of predictors that have an effect, and how often 90 % intervals of chosen predictors hold the truth.
+"""
+
+import argparse
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparse_langevin import SparseBayesRegressor
+from sparse_langevin.linear.simulated import autoregressive
+from sparse_langevin.storage.lines import read_lines, write_line
+
+RECORDS = Path(__file__).parents[1] / "results" / "calibration.jsonl"
+MEANS = (1, 5, 30)
+EDGES = np.array([0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0 + 1e-9])
+LEAST = 30  # entries of a bin that is judged
+
+
+def fit(mean: int, replicate: int) -> dict[str, Any]:
+    """One data set: probabilities, which predictors have an effect, and whether intervals hold the truth."""
+    rng = np.random.default_rng([mean, replicate])
+    effects = min(int(rng.poisson(mean)), 100)
+    data = autoregressive(n=100, p=200, rho=0.6, effects=effects, sizes="normal", size=1.0, seed=[mean, replicate])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = SparseBayesRegressor(random_state=replicate).fit(data.x, data.y)
+    lower, upper = model.coef_interval(0.9)
+    chosen = model.inclusion_probability_ > 0.5
+    holds = (lower <= data.beta) & (data.beta <= upper)
+    return {
+        "mean": mean,
+        "replicate": replicate,
+        "inclusion": np.round(model.inclusion_probability_, 4).tolist(),
+        "effects": np.flatnonzero(data.beta).tolist(),
+        "chosen": int(chosen.sum()),
+        "held": int(holds[chosen].sum()),
+        "warned": any("settled" in str(warning.message) for warning in caught),
+    }
+
+
+def table(records: list[dict[str, Any]]) -> list[str]:
+    """Return the lines about one mean number of effects."""
+    inclusion = np.array([record["inclusion"] for record in records])
+    real = np.zeros(inclusion.shape, bool)
+    for row, record in zip(real, records, strict=True):
+        row[record["effects"]] = True
+    lines = ["| stated | predictors | mean stated | have an effect |", "|---|---|---|---|"]
+    for low, high in pairwise(EDGES):
+        inside = (inclusion >= low) & (inclusion < high)
+        if inside.sum() >= LEAST:
+            share = f"{inclusion[inside].mean():.3f} | {real[inside].mean():.3f}"
+            lines.append(f"| {low:g} to {min(high, 1):g} | {inside.sum():,} | {share} |")
+    chosen = inclusion > 0.5
+    stated, spread = (1 - inclusion[chosen]).sum(), np.sqrt((inclusion * (1 - inclusion))[chosen].sum())
+    held, of = (sum(record[name] for record in records) for name in ("held", "chosen"))
+    lines += [
+        "",
+        f"{real.sum() / len(records):.2f} effects per data set, {inclusion.sum() / len(records):.2f} stated. "
+        f"{chosen.sum()} chosen, {(chosen & ~real).sum()} of them falsely, {stated:.1f} ± {spread:.1f} stated. "
+        f"90 % intervals of chosen predictors hold the truth in {held / max(of, 1):.1%}. "
+        f"{sum(record['warned'] for record in records)} of {len(records)} fits warned.",
+    ]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replicates", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    records = read_lines(RECORDS)
+    known = {(record["mean"], record["replicate"]) for record in records}
+    todo = [(mean, i) for mean in MEANS for i in range(arguments.replicates) if (mean, i) not in known]
+    with (
+        ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool,
+        RECORDS.open("ab") as file,
+    ):
+        for record in pool.map(fit, *zip(*todo, strict=True)) if todo else ():
+            file.write(write_line(record))
+            file.flush()
+            records.append(record)
+    for mean in MEANS:
+        some = [record for record in records if record["mean"] == mean]
+        if some:
+            print(f"\n**{mean} effect{'s' * (mean > 1)} on average**, {len(some)} data sets:\n")
+            print("\n".join(table(some)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Which predictors are chosen, given what is known of each of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparse_langevin.linear.credible import CredibleSet
+from sparse_langevin.linear.design import Array
+
+CHOICES = ("auto", "threshold", "fdr", "sets", "best")
+
+
+def chosen(
+    selection: str,
+    inclusion: Array,
+    threshold: float,
+    fdr: float,
+    present: sparse.csr_array | None,
+    sets: Sequence[CredibleSet],
+) -> NDArray[np.bool_]:
+    """Return a mask of predictors.
+
+    ``"threshold"``: those with an inclusion probability above the threshold. ``"auto"``: these, and a representative of
+    each credible set. ``"sets"``: the representatives alone. ``"fdr"``: as many of the most probable ones as have, on
+    average, at most the share ``fdr`` of predictors without an effect. ``"best"``: the model that was drawn most often.
+    """
+    if selection == "best":
+        assert present is not None
+        return best_model(present)
+    if selection == "fdr":
+        return below_false_discovery_rate(inclusion, fdr)
+    found = inclusion > threshold if selection != "sets" else np.zeros(len(inclusion), bool)
+    if selection != "threshold":
+        found[[group.representative for group in sets]] = True
+    return found
+
+
+def below_false_discovery_rate(inclusion: Array, rate: float) -> NDArray[np.bool_]:
+    """Choose the most probable predictors, whose mean probability of no effect is at most ``rate``."""
+    order = np.argsort(-inclusion, kind="stable")
+    share = np.cumsum(1 - inclusion[order]) / np.arange(1, len(order) + 1)
+    found = np.zeros(len(inclusion), bool)
+    found[order[: int(np.searchsorted(share, rate, side="right"))]] = True
+    return found
+
+
+def best_model(present: sparse.csr_array) -> NDArray[np.bool_]:
+    """Choose the predictors of the model that was drawn most often, the first one of several."""
+    sorted_rows = present.sorted_indices()
+    models = Counter(tuple(row) for row in np.split(sorted_rows.indices, sorted_rows.indptr[1:-1]))
+    found = np.zeros(present.shape[1], bool)
+    found[list(models.most_common(1)[0][0])] = True
+    return found
