@@ -11,7 +11,7 @@ from sparse_langevin.linear import augmented, collapsed, size_prior
 from sparse_langevin.linear.augmented import AugmentedRegression, Problem
 from sparse_langevin.linear.collapsed import Chain
 from sparse_langevin.linear.design import Design
-from sparse_langevin.linear.families import Classes, Counts, Student, counts
+from sparse_langevin.linear.families import Classes, Counts, Student, counts, student
 from sparse_langevin.linear.families.student import NU
 from sparse_langevin.linear.runner import Plan
 from sparse_langevin.linear.settling import settle
@@ -175,13 +175,14 @@ def test_what_a_scan_finds_is_what_the_chain_knows(monkeypatch):
         monkeypatch.setattr(collapsed, name, value)
     rng = np.random.default_rng(4)
     x = rng.standard_normal((40, 15))
-    case = Problem(design(x), Classes((x[:, 0] + rng.logistic(size=40) > 0).astype(int), np.ones(40)))
+    case = Problem(design(x), Classes((4 * x[:, 0] + rng.logistic(size=40) > 0).astype(int), np.ones(40)))
     chain = Chain(AugmentedRegression(case, rng), rng)
     chain.burn_in(1000)
     w, r = chain.regression.weights, chain.regression.response
     z, state, target = case.design.columns(np.arange(15)), chain.state, chain.regression.target
     centre = np.diag(w) - np.outer(w, w) / (w.sum() + case.family.tau)
     model = target.members[state.model[: state.integers[0]]]
+    assert len(model)
     g = G[state.integers[1]]
     covariance = np.linalg.inv(centre + 1e-12 * np.eye(40)) + g * z[:, model] @ z[:, model].T
     whole = np.linalg.inv(covariance)
@@ -190,3 +191,91 @@ def test_what_a_scan_finds_is_what_the_chain_knows(monkeypatch):
     np.testing.assert_allclose(chain.regression.scan(state), expected, atol=1e-4)
     seen = ~np.isin(target.members, model)
     np.testing.assert_allclose(state.c[seen], c[target.members[seen]], atol=1e-5)
+
+
+def slope(log_likelihood, scores):
+    """Return the derivative of a log-likelihood in each row's score, by differences."""
+    found = np.empty(len(scores))
+    for i in range(len(scores)):
+        up, down = scores.copy(), scores.copy()
+        up[i], down[i] = up[i] + 1e-5, down[i] - 1e-5
+        found[i] = (log_likelihood(up) - log_likelihood(down)) / 2e-5
+    return found
+
+
+def pulls(family, scores, active, hyper, rng, sigma=1.0):
+    """Return draws of weight * (response - score), whose mean is the slope of the log-likelihood."""
+    found = []
+    for _ in range(4000):
+        weights, response = family.weigh(scores, active, sigma, dict(hyper), rng)
+        found.append(weights * (response - scores[active]))
+    return np.array(found)
+
+
+def agree(draws, expected):
+    error = draws.std(0) / np.sqrt(len(draws)) + 1e-12
+    assert np.abs((draws.mean(0) - expected) / error).max() < 4.5
+
+
+def test_responses_pull_as_the_likelihood_does(monkeypatch):
+    """Of two and three classes with weights, counts and Student's noise."""
+    rng = np.random.default_rng(5)
+    labels, weight = np.array([0, 1, 2, 1, 0, 2, 2]), np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 2.5])
+    scores = rng.standard_normal((3, 7))
+
+    def of_classes(row, k):
+        changed = np.where(np.arange(3)[:, None] == k, row, scores)
+        return weight @ (changed[labels, np.arange(7)] - logsumexp(changed, axis=0))
+
+    for k in range(3):
+        expected = slope(lambda row, k=k: of_classes(row, k), scores[k])
+        agree(pulls(Classes(labels, weight), scores, k, {}, rng), expected)
+    two, binary = Classes(np.minimum(labels, 1), weight), np.minimum(labels, 1)
+    expected = slope(lambda row: weight @ (binary * row - np.logaddexp(0, row)), scores[0])
+    agree(pulls(two, scores[:1], 0, {}, rng), expected)
+    y = np.array([0.0, 3.0, 1.0, 7.0, 0.0, 2.0, 1.0])
+    monkeypatch.setattr(counts, "R", np.array([1.5]))
+    expected = slope(lambda row: weight @ stats.nbinom.logpmf(y, 1.5, 1.5 / (1.5 + np.exp(row))), scores[0])
+    agree(pulls(Counts(y, weight), scores[:1], 0, {"r": 1.5}, rng), expected)
+    monkeypatch.setattr(student, "NU", np.array([3.0]))
+    expected = 0.49 * slope(lambda row: weight @ stats.t.logpdf(y, 3.0, row, 0.7), scores[0])
+    agree(pulls(Student(y, weight), scores[:1], 0, {"nu": 3.0}, rng, 0.7), expected)
+
+
+def test_parameters_of_families_follow_the_likelihood(monkeypatch):
+    """The dispersion of counts and the degrees of freedom of noise, given the scores."""
+    rng = np.random.default_rng(6)
+    y, scores, weight = np.array([0.0, 3.0, 1.0, 7.0, 0.0, 2.0]), 0.5 * rng.standard_normal((1, 6)), np.ones(6)
+    monkeypatch.setattr(counts, "R", R)
+    of_r = [stats.nbinom.logpmf(y, r, r / (r + np.exp(scores[0]))).sum() for r in R]
+    of_nu = [stats.t.logpdf(y, nu, scores[0], 1.0).sum() for nu in NU]
+    cases = ((Counts(y, weight), "r", R, of_r), (Student(y, weight), "nu", NU, of_nu))
+    for family, name, values, log_likelihood in cases:
+        chance, hyper, found = np.exp(log_likelihood - logsumexp(log_likelihood)), family.start(rng), []
+        for _ in range(4000):
+            family.weigh(scores, 0, 1.0, hyper, rng)
+            found.append(hyper[name])
+        shares = np.array([np.mean(np.array(found) == value) for value in values])
+        assert np.all(np.abs(shares - chance) < 4.5 * np.sqrt(chance * (1 - chance) / 4000) + 1e-9)
+
+
+def test_intercepts_and_changes_of_size_leave_their_distribution():
+    """Without any weight of the data: the prior of the intercept and of g."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((20, 2))
+    case = Problem(design(x), Classes(np.arange(20) % 2, np.ones(20)))
+    regression = AugmentedRegression(case, rng)
+    nothing = np.zeros(0, np.int64)
+    draws = np.array([regression._intercept(nothing, np.zeros(0), 1.0, rng) for _ in range(4000)])
+    scores = (draws - regression.weights @ regression.response / regression.total) * np.sqrt(regression.total)
+    assert stats.kstest(scores, "norm").pvalue > 1e-3
+    case.family.weight = np.zeros(20)
+    chance = np.exp(case.prior[:, 0] - logsumexp(case.prior[:, 0]))
+    sizes, indices = [], []
+    for intercept in 10.0 * rng.standard_normal(6000):
+        factor, g = regression._rescaled(np.zeros(20), intercept, 0, int(rng.choice(3, p=chance)), rng)
+        sizes.append(factor * intercept / 10.0)
+        indices.append(g)
+    assert stats.kstest(sizes, "norm").pvalue > 1e-3
+    shares = np.bincount(indices, minlength=3) / 6000
+    assert np.all(np.abs(shares - chance) < 4.5 * np.sqrt(chance * (1 - chance) / 6000))

@@ -107,3 +107,21 @@ def test_moments_in_pieces_are_the_moments_of_all():
         assert part.y @ part.y + part.rest == pytest.approx(t @ t)
         assert part.size == 1000 and part.square == pytest.approx(np.full(6, 1000.0))
     assert scale.x_std == pytest.approx(x.std(0)) and scale.y_mean == pytest.approx(y.mean())
+
+
+def test_weighted_rows_have_the_moments_of_repeated_ones():
+    rng = np.random.default_rng(1)
+    x, y, weight = rng.standard_normal((30, 4)) + 2.0, rng.standard_normal(30), rng.integers(1, 4, 30)
+    many, _ = Rows(np.repeat(x, weight, axis=0), np.repeat(y, weight), np.ones(weight.sum())).standardised()
+    few, scale = Rows(x, y, weight.astype(float)).standardised()
+    moments, _ = Moments.of(x, y, weight.astype(float)).standardised()
+    for part in (few, moments):
+        assert part.x.T @ part.x == pytest.approx(many.x.T @ many.x, abs=1e-8)
+        assert part.x.T @ part.y == pytest.approx(many.x.T @ many.y, abs=1e-8)
+    assert scale.size == weight.sum()
+    design, response, _, _ = Rows(x, y, weight.astype(float)).design()
+    vector, b = rng.standard_normal(30), rng.standard_normal(4)
+    assert design.products(response) == pytest.approx(many.x.T @ many.y, abs=1e-8)
+    assert design.products(vector) == pytest.approx(few.x.T @ vector, abs=1e-8)
+    assert design.combine(b) == pytest.approx(few.x @ b, abs=1e-8)
+    assert design.squares(vector**2) == pytest.approx((few.x**2).T @ vector**2, rel=1e-8)

@@ -97,7 +97,8 @@ def test_what_the_chain_knows_is_true(view, small_effects, monkeypatch):
     """After many changes, c, s and the inverse are those of the model, directly; and so is what a scan finds."""
     if view == "guests":
         monkeypatch.setattr(normal, "ROTATED", 0.0)
-        monkeypatch.setattr(model_state, "SPARE", 1)  # columns are forgotten
+        monkeypatch.setattr(model_state, "SPARE", 1)
+        monkeypatch.setattr(normal, "MOST", 4)  # columns are forgotten
     x, y = correlated(p=12)
     case = replace(problem(x, y, small_effects), rest=3.0)
     chain = Chain(NormalRegression(case), np.random.default_rng(3))
