@@ -630,9 +630,24 @@ FAULTS = [
     Fault(
         "odds of members of the model without their width",
         "linear/informed.py",
-        "fewer - 0.5 * math.log(wide)",
+        "fewer + 0.5 * math.log(own / g)",
         "fewer",
     ),
+    Fault("matrices of groups as they were", "linear/grouped.py", "blocks[at] += factor", "blocks[at] += 0.0 * factor"),
+    Fault("odds of groups without their width", "linear/grouped.py", "value -= math.log(root[a, a])", "value -= 0.0"),
+    Fault(
+        "groups of the model not taken out of it",
+        "linear/informed.py",
+        "range(j, end_of(target, j)):\n                exclude",
+        "range(j, j + 1):\n                exclude",
+    ),
+    Fault(
+        "the prior counts predictors of groups",
+        "linear/rank_one.py",
+        "state.integers[GROUPS] += end_of(target, j) > 0",
+        "state.integers[GROUPS] += 1",
+    ),
+    Fault("inclusion of groups by their first alone", "linear/collapsed.py", "[groups.first] if groups", "if groups"),
     Fault("time not weighted", "linear/informed.py", "reals[TIME] += 1.0 / total", "reals[TIME] += 1.0"),
     Fault(
         "prior of a larger model",

@@ -12,6 +12,7 @@ from sparse_langevin.linear import collapsed, informed, model_state, normal, pol
 from sparse_langevin.linear.collapsed import Chain, Draws
 from sparse_langevin.linear.credible import credible_sets, summary
 from sparse_langevin.linear.design import Design
+from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.normal import NormalRegression, Problem
 from sparse_langevin.linear.polygenic import VALUES, Background
 from sparse_langevin.linear.runner import Plan
@@ -26,11 +27,14 @@ def correlated(n=60, p=9, seed=0):
     return x, x[:, 1] + 0.5 * x[:, 7] + rng.standard_normal(n)
 
 
-def problem(x, y, small_effects=False, rest=0.0):
+LABELS = np.array([3, 1, 0, 0, 1, 2, 1, 4, 3])  # groups of one to three predictors
+
+
+def problem(x, y, small_effects=False, rest=0.0, groups=None):
     design = Design(x, x.mean(0), x.std(0), None)
     y = (y - y.mean()) / y.std()
     background = Background.of(design, y) if small_effects else None
-    return Problem(design, y, rest, float(len(y)), background=background)
+    return Problem(design, y, rest, float(len(y)), background=background, groups=groups)
 
 
 def weighed(case, guests=None):
@@ -38,19 +42,21 @@ def weighed(case, guests=None):
     z, y, p = case.design.columns(np.arange(case.design.size)), case.y, case.design.size
     n, target = len(y), NormalRegression(case).target
     log_h = polygenic.log_prior() if case.background is not None else np.zeros(1)
-    models = [model for model in itertools.product([0, 1], repeat=p) if guests is None or sum(model[4:]) <= guests]
+    labels = np.arange(p) if case.groups is None else LABELS
+    models = [model for model in itertools.product([0, 1], repeat=labels.max() + 1)]
+    models = [model for model in models if guests is None or sum(model[4:]) <= guests]
     table = np.empty((len(models), len(log_h), len(case.grid)))
     for i, model in enumerate(models):
-        x = z[:, np.array(model, bool)]
+        x = z[:, np.array(model, bool)[labels]]
         for j in range(len(log_h)):
             root = np.linalg.cholesky(np.eye(n) + VALUES[j] * z @ z.T / p)
             a, b = np.linalg.solve(root, x), np.linalg.solve(root, y)
             values, vectors = np.linalg.eigh(a.T @ a)
             wide = 1 + case.grid[:, None] * values
             rss = b @ b + case.rest - (case.grid[:, None] * (vectors.T @ (a.T @ b)) ** 2 / wide).sum(1)
-            table[i, j] = case.prior[:, x.shape[1]] + log_h[j] - np.log(np.diag(root)).sum()
+            table[i, j] = case.prior[:, sum(model)] + log_h[j] - np.log(np.diag(root)).sum()
             table[i, j] -= 0.5 * np.log(wide).sum(1) + target.half * np.log(target.offset + rss)
-    return np.array(models), np.exp(table - logsumexp(table))
+    return np.array(models)[:, labels], np.exp(table - logsumexp(table))
 
 
 def enumerated(case, guests=None):
@@ -59,9 +65,9 @@ def enumerated(case, guests=None):
     return weight.sum((1, 2)) @ models, weight.sum((0, 1)), weight.sum((0, 2))
 
 
-@pytest.fixture(params=["all in view", "guests"])
+@pytest.fixture(params=["all in view", "guests", "groups"])
 def view(request, monkeypatch):
-    """All predictors in view, or few: the first four are anchors, and three of the others guests."""
+    """All predictors in view; or few, the first four are anchors and three of the others guests; or groups."""
     if request.param == "guests":
         for name, value in (("ALL", 4), ("ANCHORS", 4), ("GUESTS", 3)):
             monkeypatch.setattr(collapsed, name, value)
@@ -72,9 +78,10 @@ def view(request, monkeypatch):
 @pytest.mark.parametrize("small_effects", [False, True], ids=["sparse", "with small effects"])
 def test_against_enumeration_of_all_models(small_effects, view):
     """Inclusion by the probabilities along the way and by the draws; g and h."""
-    case = problem(*correlated(), small_effects)
+    groups = Groups.of(LABELS) if view == "groups" else None
+    case = problem(*correlated(), small_effects, groups=groups)
     inclusion, of_g, of_h = enumerated(case, 3 if view == "guests" else None)
-    assert 0.2 < inclusion[1] < 0.9
+    assert 0.1 < np.median(inclusion) < 0.9 if groups else 0.2 < inclusion[1] < 0.9
     if view == "all in view":
         assert inclusion[1] == pytest.approx(inclusion[4], abs=1e-9)  # copies
     plan = Plan(4, 1000, 150_000 if small_effects else 40_000, 0.0, 1e9)
@@ -100,7 +107,9 @@ def test_what_the_chain_knows_is_true(view, small_effects, monkeypatch):
         monkeypatch.setattr(model_state, "SPARE", 1)
         monkeypatch.setattr(normal, "MOST", 4)  # columns are forgotten
     x, y = correlated(p=12)
-    case = replace(problem(x, y, small_effects), rest=3.0)
+    labels = np.array([*LABELS, 1, 2, 5])
+    groups = Groups.of(labels) if view == "groups" else None
+    case = replace(problem(x, y, small_effects, groups=groups), rest=3.0)
     chain = Chain(NormalRegression(case), np.random.default_rng(3))
     chain.burn_in(2000)
     state, z, members = chain.state, case.design.columns(np.arange(12)), chain.regression.target.members
@@ -119,10 +128,42 @@ def test_what_the_chain_knows_is_true(view, small_effects, monkeypatch):
     for place, j in enumerate(model):
         others = z[:, [k for k in model if k != j]]
         p = np.linalg.inv(without + g * others @ others.T)
-        assert state.own[:, place] == pytest.approx([z[:, j] @ p @ case.y, z[:, j] @ p @ z[:, j]], rel=1e-6)
+        own = state.inverse[place, place]
+        known = state.mean[place] / own, 1 / own - 1 / g
+        assert known == pytest.approx([z[:, j] @ p @ case.y, z[:, j] @ p @ z[:, j]], rel=1e-6)
     wide = 1 + g * s
     expected = -0.5 * np.log(wide) - target.half * np.log(1 - g * c**2 / wide / rest)
     np.testing.assert_allclose(chain.regression.scan(state), expected, atol=1e-6)
+    if groups:
+        assert 2 < len(model) < 12 and np.isin(labels, labels[model]).tolist() == inside.tolist()
+        informed.rates(target, state, rest)
+        compare_groups(case, state, [members[i:end] for i, end in enumerate(target.ends) if end], without, rest)
+
+
+def compare_groups(case, state, groups, without, rest):
+    """Matrices and odds of groups against those of models with and without the group, directly."""
+    z, index, at = case.design.columns(np.arange(12)), state.integers[model_state.G], 0
+    order, g = np.concatenate(groups), case.grid[index]
+    model = order[state.model[: state.integers[model_state.SIZE]]]
+
+    def variance(inside):
+        return without + g * z[:, inside] @ z[:, inside].T
+
+    def log_density(inside):
+        left = 0.01 + 3.0 + case.y @ np.linalg.solve(variance(inside), case.y)
+        prior = case.prior[index, sum(group[0] in inside for group in groups)]
+        return prior - 0.5 * np.linalg.slogdet(variance(inside))[1] - 0.5 * case.size * np.log(left)
+
+    for group in groups:
+        first, size = int(np.flatnonzero(order == group[0])[0]), len(group)
+        rest_of_model = np.setdiff1d(model, group)
+        log_odds = log_density(np.append(rest_of_model, group)) - log_density(rest_of_model)
+        assert np.log(state.odds[first]) == pytest.approx(log_odds, abs=1e-6)
+        assert not state.odds[first + 1 : first + size].any()
+        if group[0] not in model:
+            expected = z[:, group].T @ np.linalg.solve(variance(model), z[:, group])
+            np.testing.assert_allclose(state.blocks[at : at + size**2].reshape(size, size), expected, atol=1e-6)
+        at += size**2
 
 
 def test_draws_given_the_model():

@@ -154,7 +154,7 @@ def test_a_pipeline_where_no_predictor_stands_out(monkeypatch):
         warnings.filterwarnings("ignore", message="more predictors matter")
         pipeline = make_pipeline(exact(max_steps=4000), LinearRegression())
         assert cross_val_score(pipeline, x, y, cv=3).min() > 0.8
-        monkeypatch.setattr(base, "credible_sets", lambda *given: [])
+        monkeypatch.setattr(base, "credible_sets", lambda *given, **options: [])
         model = exact(max_steps=1000).fit(x, y)
         assert model.inclusion_probability_.max() < 0.5 and model.score(x, y) > 0.9
         with pytest.warns(UserWarning, match="more predictors matter than can be named"):
@@ -281,3 +281,35 @@ def test_weights_of_classes():
     weighted = SparseBayesClassifier(random_state=0, class_weight=chosen).fit(x, y)
     same = SparseBayesClassifier(random_state=0).fit(x, y, sample_weight=np.where(y, 3.0, 1.0))
     assert np.array_equal(weighted.coef_samples_, same.coef_samples_)
+
+
+def test_groups():
+    """A category in three columns, an unrelated group, and numbers: in or out together, each set with its name."""
+    generator = np.random.default_rng(5)
+    kind = generator.integers(0, 4, 120)
+    x = np.column_stack([kind == 1, kind == 2, kind == 3, generator.standard_normal((120, 9))]).astype(float)
+    y = np.array([0.0, 1.2, -1.2, 0.1])[kind] + 0.7 * x[:, 5] + 0.7 * generator.standard_normal(120)
+    labels = ["kind"] * 3 + ["noise"] * 2 + [f"x{j}" for j in range(5, 12)]
+    model = exact(groups=labels).fit(x, y)
+    assert model.get_support(indices=True).tolist() == [0, 1, 2, 5]
+    inside = model.inclusion_samples_.toarray()
+    assert (inside[:, 0] == inside[:, 2]).all() and (inside[:, 3] == inside[:, 4]).all()
+    assert np.ptp(model.inclusion_probability_[:3]) < 1e-12 and model.inclusion_probability_[3] < 0.2
+    sets = {tuple(sorted(found.members.tolist())) for found in model.credible_sets_}
+    assert sets == {(0, 1, 2), (5,)}
+    alone = exact().fit(x, y)
+    assert alone.inclusion_probability_[2] < 0.5  # its effect is small: only the others carry it
+    constant = np.column_stack([x, np.ones(120)])
+    again = exact(groups=[*labels, "kind"]).fit(constant, y)
+    assert again.inclusion_probability_[:12] == pytest.approx(model.inclusion_probability_, abs=0.03)
+    labelled = SparseBayesClassifier(groups=labels, random_state=0).fit(x, y > 0.0)
+    assert labelled.inclusion_probability_[[0, 1, 2, 5]].min() > 0.95 and labelled.inclusion_probability_[3] < 0.3
+    heavy = exact(groups=labels, noise="student").fit(x, y)
+    assert heavy.get_support(indices=True).tolist() == [0, 1, 2, 5]
+
+
+def test_bad_groups():
+    with pytest.raises(ValueError, match=r"one label for each of the 100 predictors.*shape \(3,\)"):
+        exact(groups=[0, 0, 1]).fit(X, Y)
+    with pytest.raises(ValueError, match="groups need method='gibbs'"):
+        SparseBayesRegressor("psgld-sa", groups=[0] * 100).fit(X, Y)

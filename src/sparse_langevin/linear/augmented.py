@@ -27,8 +27,10 @@ from sparse_langevin.linear import model_state, size_prior
 from sparse_langevin.linear.collapsed import Draws
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.families import Family
+from sparse_langevin.linear.grouped import blocks_of
+from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.informed import draw, likelihood_ratios, weigh
-from sparse_langevin.linear.model_state import SIZE, G, Indices, room_for
+from sparse_langevin.linear.model_state import GROUPS, SIZE, G, Indices, room_for
 from sparse_langevin.linear.normal import MOST
 from sparse_langevin.linear.polya_gamma import sweep
 
@@ -46,6 +48,8 @@ class Problem:
 
     design: Design
     family: Family
+    groups: Groups | None = None
+    """Predictors that are in the model together; None if each is on its own."""
 
     @cached_property
     def rows(self) -> int:
@@ -67,7 +71,8 @@ class Problem:
     def prior(self) -> Array:
         """Log probability of g and of one model of some size."""
         family = self.family
-        return size_prior.table(self.design.size, family.information, self.most, self.grid, family.noise)
+        count = self.design.size if self.groups is None else self.groups.count
+        return size_prior.table(count, family.information, min(self.most, count), self.grid, family.noise)
 
     def fitted(self, draws: Draws, rows: Indices) -> Array:
         """Return the linear predictors of some rows under each draw, (draws, responses x rows)."""
@@ -89,7 +94,7 @@ class AugmentedRegression:
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         self.problem, self.active, self.turns = problem, 0, 0
         self.size, self.most, self.responses = problem.design.size, problem.most, problem.family.responses
-        self.hyper = problem.family.start(rng)
+        self.groups, self.hyper = problem.groups, problem.family.start(rng)
         self.models = [np.zeros(0, np.int64)] * self.responses
         self.coefficients = [np.zeros(0)] * self.responses
         self.g = [len(problem.grid) // 2] * self.responses
@@ -119,6 +124,7 @@ class AugmentedRegression:
         response = self.response * root
         response -= factor * float(weights @ self.response) * root
         known = problem.family.known
+        ends = np.zeros(0, np.int64) if self.groups is None or not len(members) else self.groups.ends
         self.target = model_state.Target(
             rows,
             np.einsum("ij,ij->i", rows, rows),
@@ -131,6 +137,8 @@ class AugmentedRegression:
             members,
             anchors,
             self.size - anchors,
+            ends,
+            blocks_of(rows, ends),
         )
 
     def _root(self) -> tuple[Array, float]:
@@ -151,7 +159,7 @@ class AugmentedRegression:
         if self.problem.family.known:
             beta, intercept = self._swept(self.z[self.place[model]], beta, intercept, g, rng)
             part = beta @ self.z[self.place[model]]
-            factor, g = self._rescaled(part, intercept, size, g, rng)
+            factor, g = self._rescaled(part, intercept, int(state.integers[GROUPS]), g, rng)
             part, beta, intercept = factor * part, factor * beta, factor * intercept
         self.intercepts[active], self.scores[active] = intercept, part + intercept
         self.models[active], self.coefficients[active], self.g[active] = model, beta, g

@@ -20,6 +20,7 @@ from sparse_langevin.linear.choices import CHOICES, chosen
 from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.gaussian import Array, Hyper
+from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.runner import Chains, Plan
 from sparse_langevin.linear.settling import Diagnosis, Posterior
 from sparse_langevin.runtime.warn import warn
@@ -42,6 +43,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     selection: str = "auto"
     fdr: float = 0.1
     fit_intercept: bool = True
+    groups: Any = None
     expected_effects: float = 10.0
     expected_r2: float = 0.75
     v0: float | None = None
@@ -87,6 +89,8 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         for name, value in self.get_params(deep=False).items():
             if name in RULES and not RULES[name][0](value):
                 raise ValueError(f"{name} must be {RULES[name][1]}, got {value!r}")
+        if self.groups is not None and not self._exact:
+            raise ValueError(f"groups need method='gibbs', got method={self.method!r}")
         if not (self.fit_intercept or self._exact):
             raise ValueError(f"fit_intercept=False needs method='gibbs', got method={self.method!r}")
         set_anyway = [name for name in OF_STEPS if getattr(self, name) != getattr(SparseBayes, name)]
@@ -138,7 +142,22 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         workers: int = joblib.effective_n_jobs(self.n_jobs)
         return workers
 
-    def _describe_models(self, posterior: Posterior, design: Design, used: NDArray[np.intp], size: int) -> None:
+    def _groups(self, used: NDArray[np.bool_]) -> Groups | None:
+        """Return which of the used predictors belong together; None if each is on its own."""
+        if self.groups is None:
+            return None
+        labels = np.asarray(self.groups)
+        if labels.shape != used.shape:
+            raise ValueError(
+                f"groups must have one label for each of the {len(used)} predictors, the same for those that belong "
+                f"together: got an array of shape {labels.shape}"
+            )
+        found = Groups.of(labels[used])
+        return found if found.several else None
+
+    def _describe_models(
+        self, posterior: Posterior, design: Design, used: NDArray[np.intp], size: int, groups: Groups | None
+    ) -> None:
         """Store what draws of models say of the predictors, of which the ``used`` ones of ``size`` vary."""
         p, draws = design.size, posterior.draws.effects
         by_response = [draws[:, start : start + p] for start in range(0, draws.shape[1], p)]
@@ -150,7 +169,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.inclusion_samples_ = sparse.csr_array(
             (present.data, used[present.indices], present.indptr), shape=(present.shape[0], size)
         )
-        sets = credible_sets(present, inclusion, design)
+        sets = credible_sets(present, inclusion, design, groups=groups.several if groups else ())
         self.credible_sets_ = [replace(found, members=used[found.members]) for found in sets]
         self._summary = np.empty(0, np.intp)
         if (np.diff(present.indptr) > 0).mean() > self.threshold:

@@ -189,14 +189,15 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
         used = np.flatnonzero(scale.used)
         index = None if len(used) == x.shape[1] else used
         design = Design(x.tocsc() if sparse.issparse(x) else x, scale.x_mean[used], scale.x_std[used], index)
-        problem = augmented.Problem(design, Classes(labels, weight, self.fit_intercept))
+        groups = self._groups(scale.used)
+        problem = augmented.Problem(design, Classes(labels, weight, self.fit_intercept), groups)
         watched = rng.permutation(len(labels))[:WATCHED]
         regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
         posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
         draws, p = posterior.draws, design.size
         samples = [draws.effects[:, k * p : (k + 1) * p] for k in range(problem.family.responses)]
         self._describe(samples, draws.beside["intercept"], scale)
-        self._describe_models(posterior, design, used, x.shape[1])
+        self._describe_models(posterior, design, used, x.shape[1], groups)
 
     def _learn_by_steps(
         self, x: Any, labels: NDArray[np.intp], weight: Array, scale: Scale, rng: np.random.Generator

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from sparse_langevin.linear import model_state
 from sparse_langevin.linear.design import Array
+from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.informed import advance, draw_g
 from sparse_langevin.linear.model_state import (
     ASKED,
@@ -46,6 +47,8 @@ class Regression(Protocol):
     """What a chain has to know of the predictors in view."""
     ask_every: int
     """One in so many draws of g draws everything else, too; 0: there is nothing else."""
+    groups: Groups | None
+    """Predictors that are in the model together."""
     active: int
     """The response whose model is sampled at present."""
     responses: int
@@ -109,13 +112,16 @@ class Chain:
 
     def __init__(self, regression: Regression, rng: np.random.Generator) -> None:
         self.regression, self.rng, self.steps = regression, rng, 0
-        p = regression.size
-        self.in_view = p if p <= ALL else ANCHORS + GUESTS
+        p, groups = regression.size, regression.groups
+        together = p <= ALL or groups is not None
+        self.in_view = p if together else ANCHORS + GUESTS
         self.scores = np.zeros(p)
         self.sums, self.times = np.zeros((regression.responses, p)), np.zeros(regression.responses)
         self.counted = 0.0
-        self.state = initial_state(self.in_view, regression.most, len(regression.target.grid) // 2)
-        self.anchors = np.arange(p if p <= ALL else ANCHORS)
+        self.state = initial_state(
+            self.in_view, regression.most, len(regression.target.grid) // 2, groups.squares if groups else 0
+        )
+        self.anchors = groups.order if groups else np.arange(p if together else ANCHORS)
         self.others = np.arange(len(self.anchors), p)
         self._look(np.zeros(0, np.int64))
 
@@ -222,7 +228,8 @@ class Chain:
 
     def _count(self, response: int, members: NDArray[np.int64]) -> None:
         """Add up what was seen of a response's inclusion probabilities."""
-        self.sums[response, members] += self.state.inclusion
+        groups = self.regression.groups
+        self.sums[response, members] += self.state.inclusion[groups.first] if groups else self.state.inclusion
         self.times[response] += self.state.reals[TIME] - self.counted
         self.state.inclusion[:], self.counted = 0.0, self.state.reals[TIME]
 

@@ -7,6 +7,7 @@ join, those first that stand for the effect in most of the draws that no member 
 correlation between members is called the purity of a set.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,12 +37,25 @@ class CredibleSet:
 
 
 def credible_sets(
-    effects: sparse.csr_array, inclusion: Array, design: Design, level: float = 0.95, purity: float = 0.5
+    effects: sparse.csr_array,
+    inclusion: Array,
+    design: Design,
+    level: float = 0.95,
+    purity: float = 0.5,
+    groups: Sequence[NDArray[np.intp]] = (),
 ) -> list[CredibleSet]:
-    """Return sets that have no predictor in common, from draws of the coefficients, (draws, predictors)."""
+    """Return sets that have no predictor in common, from draws of the coefficients, (draws, predictors).
+
+    ``groups`` of predictors that are in the model together make up sets of their own.
+    """
     present = (effects != 0).tocsc()
     free = np.ones(len(inclusion), bool)
     found = []
+    for members in groups:
+        free[members] = False
+        if (probability := float(inclusion[members[0]])) >= level:
+            smallest = min(float(_correlations(int(j), design)[members].min()) for j in members)
+            found.append(CredibleSet(members, probability, smallest))
     for lead in np.argsort(-inclusion, kind="stable"):
         if inclusion[lead] < LEAST:
             break

@@ -29,11 +29,14 @@ import math
 
 import numpy as np
 
+from sparse_langevin.linear.grouped import group_rates
 from sparse_langevin.linear.model_state import (
     ASKED,
     DRAWN,
+    GROUPS,
     GUESTS,
     HELD,
+    LARGEST,
     NEXT,
     SIZE,
     SPACING,
@@ -42,12 +45,11 @@ from sparse_langevin.linear.model_state import (
     Array,
     G,
 )
-from sparse_langevin.linear.rank_one import exclude, include, refresh
+from sparse_langevin.linear.rank_one import end_of, exclude, include, refresh
 from sparse_langevin.runtime.jit import compiled, reassociated
 from sparse_langevin.runtime.native_math import exp64, log64
 
 EXPLORE = 1.0  # e: how much of the time goes to predictors that seem to have no effect
-LARGEST = 600.0  # log odds beyond which nothing changes
 BLOCK = 128  # predictors whose rates are added up at a time
 
 
@@ -86,24 +88,26 @@ def advance(target, state, draws, rng, steps, ask_every):
             continue
         j = chosen(state.rate, choice - reals[XI])
         if state.place[j] >= 0:
-            exclude(target, state, j)
-        elif integers[SIZE] < len(state.model):
-            include(target, state, j)
+            for i in range(j, end_of(target, j)):
+                exclude(target, state, i)
+        elif integers[SIZE] + end_of(target, j) - j <= len(state.model):
+            for i in range(j, end_of(target, j)):
+                include(target, state, i)
     return steps
 
 
 @compiled
 def weigh(target, state):
     """Update what is known of the predictors in the model; return R."""
-    k, g = state.integers[SIZE], target.grid[state.integers[G]]
+    k = state.integers[SIZE]
     rest = target.offset + target.total
     for a in range(k):
         mean = 0.0
         for b in range(k):
             mean += state.inverse[a, b] * target.product[state.model[b]]
-        j, own = state.model[a], state.inverse[a, a]
+        state.mean[a] = mean
+        j = state.model[a]
         rest -= mean * target.product[j]
-        state.own[0, a], state.own[1, a] = mean / own, 1.0 / own - 1.0 / g
         state.c[j] = state.s[j] = 0.0
     return max(rest, target.offset)
 
@@ -111,6 +115,8 @@ def weigh(target, state):
 @compiled
 def rates(target, state, rest):
     """Compute the odds of all predictors and the rates at which they change; return the sum of the rates."""
+    if len(target.ends):
+        return group_rates(target, state, rest, EXPLORE / np.count_nonzero(target.ends))
     k, index, guests = state.integers[SIZE], state.integers[G], state.integers[GUESTS]
     g, anchors, explore = target.grid[index], target.anchors, EXPLORE / len(state.c)
     invited = len(state.c) - anchors
@@ -123,10 +129,9 @@ def rates(target, state, rest):
         fewer = target.prior[index, k] - target.prior[index, k - 1]
         for a in range(k):
             j = state.model[a]
-            c, s = state.own[0, a], state.own[1, a]
-            wide = 1.0 + g * s
-            gain = g * c * c / wide
-            value = fewer - 0.5 * math.log(wide) + target.half * math.log1p(gain / rest)
+            own = state.inverse[a, a]  # g/(1 + g s)
+            gain = state.mean[a] * state.mean[a] / own
+            value = fewer + 0.5 * math.log(own / g) + target.half * math.log1p(gain / rest)
             if j >= anchors:
                 value += math.log((target.outside - guests + 1) / (invited - guests + 1))
             odds = math.exp(min(max(value, -LARGEST), LARGEST))
@@ -212,7 +217,9 @@ def draw_g(target, state, rng):
         for b in range(k):
             gram[a, b] = state.columns[state.row[state.model[min(a, b)]], state.model[max(a, b)]]
     rest = target.offset + target.total
-    weight = weights_of_g(gram, product, target.grid, target.prior[:, k], rest, target.half, target.offset)
+    weight = weights_of_g(
+        gram, product, target.grid, target.prior[:, state.integers[GROUPS]], rest, target.half, target.offset
+    )
     weight = np.cumsum(np.exp(weight - weight.max()))
     state.integers[G] = min(np.searchsorted(weight, rng.random() * weight[-1]), len(weight) - 1)
     return gram

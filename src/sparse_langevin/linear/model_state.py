@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+LARGEST = 600.0  # log odds beyond which nothing changes
 SPARE = 64  # columns that are kept beyond those of the largest model
 
 
@@ -30,13 +31,17 @@ class Target(NamedTuple):
     grid: Array
     """The values of g."""
     prior: Array
-    """(values of g, sizes): logarithm of the prior of g and of one model of that size."""
+    """(values of g, sizes): logarithm of the prior of g and of one model of so many predictors, or groups of them."""
     members: Indices
     """The predictors in view: anchors first, then guests."""
     anchors: int
     """Number of anchors."""
     outside: int
     """Number of predictors that are no anchors, in view or not."""
+    ends: Indices
+    """For each predictor in view that begins a group the end of the group, for others zero; empty without groups."""
+    blocks: Array
+    """X_a'X_a of all groups."""
 
 
 class State(NamedTuple):
@@ -44,7 +49,8 @@ class State(NamedTuple):
 
     integers: Indices
     """Size of the model; index of g; whether more than g is to be drawn; whether time has passed already; how often
-    hyperparameters were drawn; clock of the columns; number of guests in the model."""
+    hyperparameters were drawn; clock of the columns; number of guests in the model; number of groups in the model,
+    which is its size if there are no groups."""
     reals: Array
     """Rate xi; time; time of the next draw; time between draws."""
     model: Indices
@@ -61,11 +67,13 @@ class State(NamedTuple):
     """For each row when it was used last."""
     inverse: Array
     """(1/g + X_m'X_m)^-1."""
-    own: Array
-    """(2, places): c and s of the predictors in the model."""
+    mean: Array
+    """Posterior means of the coefficients of the model, in the same places."""
     c: Array
     s: Array
     """Of all other predictors; zero for those in the model."""
+    blocks: Array
+    """X_a'PX_a of all groups that are not in the model."""
     odds: Array
     rate: Array
     q: Array
@@ -73,7 +81,7 @@ class State(NamedTuple):
     """Sum over the time of the probability of each predictor."""
 
 
-SIZE, G, ASKED, HELD, DRAWN, CLOCK, GUESTS = range(7)
+SIZE, G, ASKED, HELD, DRAWN, CLOCK, GUESTS, GROUPS = range(8)
 XI, TIME, NEXT, SPACING = range(4)
 
 
@@ -88,11 +96,11 @@ class Draws(NamedTuple):
     g: Array
 
 
-def initial_state(in_view: int, most: int, g: int) -> State:
-    """Return the state of the empty model, with room for models of ``most`` predictors and for some columns."""
+def initial_state(in_view: int, most: int, g: int, blocks: int) -> State:
+    """Return the state of the empty model, with room for ``most`` predictors, some columns, and blocks of groups."""
     kept = min(in_view, most + SPARE)
     return State(
-        integers=np.array([0, g, 0, 0, 0, 0, 0]),
+        integers=np.array([0, g, 0, 0, 0, 0, 0, 0]),
         reals=np.array([1.0, 0.0, math.inf, math.inf]),
         model=np.zeros(most, np.int64),
         place=np.full(in_view, -1),
@@ -101,9 +109,10 @@ def initial_state(in_view: int, most: int, g: int) -> State:
         owner=np.full(kept, -1),
         used=np.zeros(kept, np.int64),
         inverse=np.zeros((most, most)),
-        own=np.zeros((2, most)),
+        mean=np.zeros(most),
         c=np.zeros(in_view),
         s=np.zeros(in_view),
+        blocks=np.zeros(blocks),
         odds=np.empty(in_view),
         rate=np.empty(in_view),
         q=np.empty(in_view),

@@ -10,8 +10,10 @@ from scipy import sparse
 from sparse_langevin.linear import model_state, size_prior
 from sparse_langevin.linear.collapsed import Draws, sparse_rows
 from sparse_langevin.linear.design import Array, Design
+from sparse_langevin.linear.grouped import blocks_of
+from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.informed import likelihood_ratios
-from sparse_langevin.linear.model_state import SIZE, G, Indices
+from sparse_langevin.linear.model_state import GROUPS, SIZE, G, Indices
 from sparse_langevin.linear.polygenic import VALUES, Background, log_weights
 
 MOST = 1000  # largest size of a model
@@ -40,6 +42,8 @@ class Problem:
     """The small effects; None if there are none."""
     fitted_means: int = 1
     """1 if the mean of the response was subtracted, 0 if not."""
+    groups: Groups | None = None
+    """Predictors that are in the model together; None if each is on its own."""
 
     @cached_property
     def most(self) -> int:
@@ -54,7 +58,8 @@ class Problem:
     @cached_property
     def prior(self) -> Array:
         """Log probability of g and of one model of some size."""
-        return size_prior.table(self.design.size, self.size, self.most, self.grid)
+        count = self.design.size if self.groups is None else self.groups.count
+        return size_prior.table(count, self.size, min(self.most, count), self.grid)
 
     @cached_property
     def moments(self) -> list[tuple[Array, Array, float]]:
@@ -117,7 +122,7 @@ class NormalRegression:
     active, responses = 0, 1
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.h = problem, 0
+        self.problem, self.groups, self.h = problem, problem.groups, 0
         self.size, self.most = problem.design.size, problem.most
         self.ask_every = ASK_EVERY if problem.background is not None else 0
         self.members, self.anchors = np.zeros(0, np.int64), 0
@@ -131,7 +136,7 @@ class NormalRegression:
         if np.array_equal(members, self.members):
             pass
         elif everything is not None:
-            self.rotated = everything if len(members) == self.size else everything[members]
+            self.rotated = everything if np.array_equal(members, np.arange(self.size)) else everything[members]
         else:
             same = anchors if np.array_equal(members[:anchors], self.members[: self.anchors]) else 0
             self.rotated = np.concatenate([self.rotated[:same], self.problem.rotated(members[same:])])
@@ -141,6 +146,7 @@ class NormalRegression:
     def _target(self, rotated: Array) -> model_state.Target:
         problem, background, members = self.problem, self.problem.background, self.members
         square, product, total = problem.moments[self.h]
+        ends = np.zeros(0, np.int64) if self.groups is None or not len(members) else self.groups.ends
         rows = (
             rotated if self.h == 0 or background is None else rotated / np.sqrt(1 + VALUES[self.h] * background.values)
         )
@@ -156,16 +162,18 @@ class NormalRegression:
             members,
             self.anchors,
             self.size - self.anchors,
+            ends,
+            blocks_of(rows, ends),
         )
 
     def renew(self, state: model_state.State, rng: np.random.Generator) -> Indices | None:
         """Draw h given the model, with g summed out."""
         problem, background = self.problem, self.problem.background
         assert background is not None
-        model = state.model[: state.integers[SIZE]]
+        model, groups = state.model[: state.integers[SIZE]], state.integers[GROUPS]
         known = background.values, background.response, background.total, background.log_weight
         offset = self.target.offset + problem.rest
-        prior = np.ascontiguousarray(problem.prior[:, len(model)])
+        prior = np.ascontiguousarray(problem.prior[:, groups])
         weight = log_weights(known, self.rotated[model], problem.grid, prior, self.target.half, offset)
         weight = np.exp(weight - weight.max()).sum(1).cumsum()
         before, self.h = self.h, min(int(np.searchsorted(weight, rng.random() * weight[-1])), len(weight) - 1)

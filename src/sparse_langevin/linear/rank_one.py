@@ -2,8 +2,15 @@
 
 import numpy as np
 
-from sparse_langevin.linear.model_state import CLOCK, GUESTS, SIZE, G
+from sparse_langevin.linear.grouped import change_blocks
+from sparse_langevin.linear.model_state import CLOCK, GROUPS, GUESTS, SIZE, G
 from sparse_langevin.runtime.jit import compiled, reassociated
+
+
+@compiled
+def end_of(target, j):
+    """Return where the group that predictor j begins ends; zero if it begins none."""
+    return target.ends[j] if len(target.ends) else j + 1
 
 
 @compiled
@@ -13,12 +20,13 @@ def settle_in(target, state, model):
     state.row[:] = -1
     state.owner[:] = -1
     state.used[:] = 0
-    guests = 0
+    guests = groups = 0
     for a in range(len(model)):
         state.model[a] = model[a]
         state.place[model[a]] = a
         guests += model[a] >= target.anchors
-    state.integers[SIZE], state.integers[GUESTS] = len(model), guests
+        groups += end_of(target, model[a]) > 0
+    state.integers[SIZE], state.integers[GUESTS], state.integers[GROUPS] = len(model), guests, groups
     for a in range(len(model)):
         fetch(target, state, model[a])
 
@@ -27,7 +35,7 @@ def settle_in(target, state, model):
 def refresh(target, state, gram):
     """Compute the inverse, c and s from the columns."""
     k, g = state.integers[SIZE], target.grid[state.integers[G]]
-    state.c[:], state.s[:] = target.product, target.square
+    state.c[:], state.s[:], state.blocks[:] = target.product, target.square, target.blocks
     if k == 0:
         return
     for a in range(k):
@@ -45,6 +53,7 @@ def refresh(target, state, gram):
         column = state.columns[state.row[state.model[a]]]
         add_multiple(state.c, -mean, column)
         subtract_product(state.s, state.q, column)
+        change_blocks(target.ends, state.blocks, state.q, column, -1.0)
 
 
 @compiled
@@ -65,6 +74,7 @@ def include(target, state, j):
         add_multiple(state.q, -turned[a], state.columns[state.row[state.model[a]]])
     factor = g / (1.0 + g * state.s[j])
     change(state.c, state.s, state.q, -factor * state.c[j], -factor)
+    change_blocks(target.ends, state.blocks, state.q, state.q, -factor)
     for a in range(k):
         for b in range(k):
             state.inverse[a, b] += turned[a] * turned[b] / own
@@ -72,6 +82,7 @@ def include(target, state, j):
     state.inverse[k, k] = 1.0 / own
     state.model[k], state.place[j] = j, k
     state.integers[SIZE] = k + 1
+    state.integers[GROUPS] += end_of(target, j) > 0
     state.integers[GUESTS] += j >= target.anchors
 
 
@@ -81,11 +92,15 @@ def exclude(target, state, j):
     k, slot, g = state.integers[SIZE], state.place[j], target.grid[state.integers[G]]
     fetch(target, state, j)
     own = state.inverse[slot, slot]
-    c, s = state.own[0, slot], state.own[1, slot]
+    mean = 0.0
+    for a in range(k):
+        mean += state.inverse[slot, a] * target.product[state.model[a]]
+    c, s = mean / own, 1.0 / own - 1.0 / g
     state.q[:] = 0.0
     for a in range(k):
         add_multiple(state.q, state.inverse[a, slot] / g, state.columns[state.row[state.model[a]]])
     change(state.c, state.s, state.q, g * c, g * g / own)
+    change_blocks(target.ends, state.blocks, state.q, state.q, g * g / own)
     state.c[j], state.s[j] = c, s
     column = state.inverse[:k, slot].copy()
     for a in range(k):
@@ -100,6 +115,7 @@ def exclude(target, state, j):
         state.place[state.model[slot]] = slot
     state.place[j] = -1
     state.integers[SIZE] = last
+    state.integers[GROUPS] -= end_of(target, j) > 0
     state.integers[GUESTS] -= j >= target.anchors
 
 

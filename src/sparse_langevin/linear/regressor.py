@@ -53,6 +53,10 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         The expected share of chosen predictors without an effect, for ``selection="fdr"``.
     fit_intercept
         Whether the mean of the response is learned; if not, predictors and response are taken as centred at zero.
+    groups
+        Which predictors belong together, as the columns of one category do, or the genes of a pathway: one label for
+        each predictor, the same for those of a group. The predictors of a group have an effect all together or not at
+        all. By default each is on its own.
     expected_effects
         Of the Langevin methods: rough number of predictors that matter; it sets the prior of the share of effects, and
         the width of the slab.
@@ -243,16 +247,23 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         design, y, rest, scale = observations.design(self.fit_intercept)
         if not scale.varies:
             return self._describe_a_constant(scale)
+        groups = self._groups(scale.used)
         background = Background.of(design, y) if affordable(len(y), design.size) else None
         problem = normal.Problem(
-            design, y, rest, float(scale.size), background=background, fitted_means=int(self.fit_intercept)
+            design,
+            y,
+            rest,
+            float(scale.size),
+            background=background,
+            fitted_means=int(self.fit_intercept),
+            groups=groups,
         )
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
         regressions = [normal.NormalRegression(problem) for _ in range(self.n_chains)]
         posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
         samples, sigma = problem.coefficients(posterior.chains, rng)
         self._describe(samples, sigma, scale)
-        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean))
+        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean), groups)
 
     def _learn_student(self, observations: Observations, rng: np.random.Generator) -> None:
         """Sample models under noise with heavy tails."""
@@ -263,14 +274,15 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         centre, spread = robust(observations.y, self.fit_intercept)
         scale = replace(scale, y_mean=centre, y_std=spread)
         y = (observations.y - scale.y_mean) / scale.y_std
-        problem = augmented.Problem(replace(design, root=None), Student(y, observations.weight, self.fit_intercept))
+        groups, family = self._groups(scale.used), Student(y, observations.weight, self.fit_intercept)
+        problem = augmented.Problem(replace(design, root=None), family, groups)
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
         regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
         posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
         draws = posterior.draws
         self._describe(draws.effects, draws.beside["sigma"], scale, draws.beside["intercept"][:, 0])
         self.nu_samples_ = draws.beside["nu"]
-        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean))
+        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean), groups)
 
     def _look_at_residuals(self, x: Any, y: Array, weight: Array | None) -> None:
         """Warn if the noise has heavier tails than a normal distribution."""
