@@ -8,19 +8,20 @@ that n observations can tell them from nothing, or data without any effect would
     p(log delta, log g) ~ Logistic(log(g p delta); 0, 1) exp(-resolved/(n g)),     fewest/p < delta < 1.
 
 n g is the squared size of a typical effect in units of its standard error. Many effects that are smaller than that are
-the business of `polygenic`. delta is summed out: what remains is a table of the probability of g and of any one model
-of k predictors.
+the business of `polygenic`. That no predictor has an effect, and that some have, are equally probable. delta is summed
+out: what remains is a table of the probability of g and of any one model of k predictors.
 """
 
 import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
 
 Array = NDArray[np.float64]
 
-FEWEST = 0.5  # smallest expected number of effects
-RESOLVED = 20.0  # squared standard errors; with 5, simulations of few effects state too many
+FEWEST = 1.0  # smallest expected number of effects; with 2, simulations of one effect on average state too many
+RESOLVED = 10.0  # squared standard errors; with 5, these simulations also state too many
 USUAL = 10.0  # expected number of effects up to which all orders of magnitude are equally likely
 NODES = 200  # values of delta
 LEAST = -600.0  # logarithm of what is practically impossible
@@ -46,4 +47,6 @@ def table(p: int, n: float, most: int, grid: Array, noise: float = 1.0) -> Array
     of_model = k * log_delta + (p - k) * np.log1p(-np.exp(log_delta)) - np.log1p(p * np.exp(log_delta) / USUAL)
     top = of_model.max(1)
     found: Array = np.log(np.exp(of_g) @ np.exp(of_model - top[:, None]).T) + top
+    models = gammaln(p + 1) - gammaln(k[:, 0] + 1) - gammaln(p - k[:, 0] + 1)
+    found[:, 0] += logsumexp(found[:, 1:] + models[1:]) - logsumexp(found[:, 0])
     return found
