@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn.linear_model import ARDRegression, LassoCV
 from sklearn.preprocessing import StandardScaler
 
+from sparse_langevin.linear.base import GIBBS
 from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.sampling.methods import METHODS, method_named
 from sparse_langevin.studies import regression_paper
@@ -23,7 +24,8 @@ Record = dict[str, Any]
 
 PAPER = "paper-"  # the prefix of the algorithms as printed
 LABELS = (
-    {name: f"{name.upper()}, library" for name in reversed(METHODS)}
+    {GIBBS.name: "Gibbs, the library's default"}
+    | {name: f"{name.upper()}, library" for name in reversed(METHODS)}
     | {PAPER + name: f"{name.upper()}, as printed" for name in reversed(METHODS)}
     | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression", "oracle": "oracle"}
 )
@@ -101,7 +103,7 @@ def _library(method: str, study: Study, seed: int, lengths: Lengths) -> Fit:
     model = SparseBayesRegressor(
         method=method, burn_in=lengths.burn_in, max_steps=lengths.max_steps, n_jobs=1, random_state=seed
     ).fit(study.x, study.y)
-    selects = method_named(method).selects
+    selects = method_named(method, also=[GIBBS]).selects
     bounds = np.stack([model.coef_, model.coef_std_, *model.coef_interval()])
     return Fit(
         model.coef_,
