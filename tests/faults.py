@@ -726,6 +726,43 @@ FAULTS = [
         "odds = 0.0 * self.height -",
     ),
     Fault(
+        "exposures forgotten",
+        "linear/families/exposed.py",
+        "return weights, response - self.shift",
+        "return weights, response",
+    ),
+    Fault(
+        "exposures in the weights only",
+        "linear/families/exposed.py",
+        "return shape, kappa, offset - self.shift",
+        "return shape, kappa, offset",
+    ),
+    Fault(
+        "exposures without effect on the size",
+        "linear/families/exposed.py",
+        "log_likelihood(scores + self.shift, hyper)",
+        "log_likelihood(scores, hyper)",
+    ),
+    Fault(
+        "new counts without their dispersion",
+        "linear/counts.py",
+        "rng.standard_gamma(r, mean.shape) * (mean / r)",
+        "mean",
+    ),
+    Fault(
+        "intercepts of counts at the wrong place",
+        "linear/counts.py",
+        "self.intercept_samples_ = intercept - self",
+        "self.intercept_samples_ = intercept - 0.0 * self",
+    ),
+    Fault("unseen classes as likely as others", "linear/classifier.py", "math.log(0.5 / size)", "math.log(0.5)"),
+    Fault(
+        "deviance without its logarithm",
+        "linear/tables/families.py",
+        "2 * (xlogy(y, y / mean) - y + mean)",
+        "(y - mean) ** 2",
+    ),
+    Fault(
         "tails of normal noise",
         "linear/families/student.py",
         "0.5 * self.weight * (nu + 1)",
@@ -744,7 +781,7 @@ FAULTS = [
         "weight[group[0]] for group",
     ),
     Fault(
-        "weights of rows forgotten", "linear/moments.py", "root = None if even else np.sqrt(self.weight)", "root = None"
+        "weights of rows forgotten", "linear/moments.py", "root = np.sqrt(self.weight)", "root = np.ones(len(self.y))"
     ),
     Fault(
         "a false discovery rate of the last one",

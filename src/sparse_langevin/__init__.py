@@ -6,6 +6,7 @@ from sparse_langevin.runtime.lazy import lazily
 
 if TYPE_CHECKING:
     from sparse_langevin.linear.classifier import SparseBayesClassifier
+    from sparse_langevin.linear.counts import SparseBayesCountRegressor
     from sparse_langevin.linear.regressor import SparseBayesRegressor
     from sparse_langevin.posterior import PosteriorBank
     from sparse_langevin.runtime.interrupts import Interrupted
@@ -47,6 +48,7 @@ __all__ = [
     "ReplicaExchange",
     "Sampler",
     "SparseBayesClassifier",
+    "SparseBayesCountRegressor",
     "SparseBayesRegressor",
     "SpikeSlab",
     "Switch",
@@ -66,6 +68,7 @@ __getattr__, __dir__ = lazily(
         "sampling.batches": ("Batches",),
         "sampling.chains": ("fit_chains",),
         "linear.classifier": ("SparseBayesClassifier",),
+        "linear.counts": ("SparseBayesCountRegressor",),
         "linear.regressor": ("SparseBayesRegressor",),
         "sampling.health": ("ChainWarning",),
         "runtime.interrupts": ("Interrupted",),

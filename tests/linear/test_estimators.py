@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
-from sparse_langevin.linear import regressor
+from sparse_langevin.linear import base
 from sparse_langevin.sampling.methods import METHODS
 
 rng = np.random.default_rng(0)
@@ -152,13 +152,43 @@ def test_partial_fit_from_the_start_on():
     assert np.array_equal(pieces.coef_samples_, whole.coef_samples_)
 
 
+def test_partial_fit_of_a_classifier():
+    generator = np.random.default_rng(8)
+    x = generator.standard_normal((90, 8))
+    y = np.array(["a", "b", "c"])[(x[:, 0] > 0.5).astype(int) + (x[:, 1] > 0.3)]
+    order = np.argsort(y, kind="stable")
+    x, y = x[order], y[order]  # the first rows are of one class, and the last ones of another
+    options = {"random_state": 0, "class_weight": "balanced", **QUICK, "target_ess": 0.1, "target_rhat": 99.0}
+    whole, pieces = SparseBayesClassifier(**options).fit(x, y), SparseBayesClassifier(**options)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        pieces.partial_fit(x, y)
+    pieces.partial_fit(x[:20], y[:20], classes=["a", "b", "c"])
+    assert (pieces.predict(x) == "a").all() and pieces.predict_proba(x)[:, 1:].max() < 0.05
+    some = np.flatnonzero(y != "c")[20:]
+    pieces.partial_fit(x[some], y[some])
+    rare = pieces.predict_proba(x)[:, 2]
+    assert set(pieces.predict(x)) == {"a", "b"} and 0 < rare.max() < 0.1
+    assert pieces.coef_.shape == (3, 8) and not pieces.coef_[2].any()
+    rest = np.flatnonzero(y == "c")
+    pieces.partial_fit(x[rest], y[rest])
+    assert np.array_equal(pieces.coef_samples_, whole.coef_samples_)
+    again = SparseBayesClassifier(**options).fit(x[::2], y[::2]).partial_fit(x[1::2], y[1::2])
+    assert np.array_equal(again.coef_samples_, whole.coef_samples_)
+    with pytest.raises(ValueError, match="the label 'd' is not among the classes a, b, c"):
+        pieces.partial_fit(x[:2], ["a", "d"])
+    with pytest.raises(ValueError, match="not the same as on last call"):
+        pieces.partial_fit(x, y, classes=["a", "b"])
+    two = SparseBayesClassifier(**options).partial_fit(x[:20], y[:20], classes=["a", "b"])
+    assert two.predict_proba(x)[:, 1].max() < 0.05
+
+
 def test_an_interrupted_partial_fit_takes_nothing_in(monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
     model = SparseBayesRegressor(random_state=0, **QUICK).fit(X[:30], Y[:30])
     with monkeypatch.context() as patch:
-        patch.setattr(regressor, "settle", interrupted)
+        patch.setattr(base, "settle", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[30:], Y[30:])
     model.partial_fit(X[30:], Y[30:])

@@ -28,7 +28,8 @@ def select(
         list[str] | None, typer.Option(help="A column whose numbers are names of categories. Repeat it for more.")
     ] = None,
     family: Annotated[
-        Literal["auto", "gaussian", "classes"], typer.Option(help="What the target is; auto looks at its values.")
+        Literal["auto", "gaussian", "classes", "counts"],
+        typer.Option(help="What the target is; auto looks at its values, and takes counts for numbers with a remark."),
     ] = "auto",
     missing: Annotated[
         Literal["auto", "drop", "impute", "error"],

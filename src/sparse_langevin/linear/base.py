@@ -1,9 +1,8 @@
-"""The base of both scikit-learn estimators: parameters and their checks, the prior's scales, selection, diagnostics."""
+"""The base of the scikit-learn estimators: what all have in common, from parameters to selection and diagnostics."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
 from typing import Any
 
 import joblib
@@ -14,40 +13,35 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparse_langevin.linear.choices import CHOICES, chosen
+from sparse_langevin.linear import augmented
+from sparse_langevin.linear.checks import RULES
+from sparse_langevin.linear.choices import chosen
+from sparse_langevin.linear.collapsed import Regression
 from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
 from sparse_langevin.linear.design import Design
-from sparse_langevin.linear.gaussian import Array, Hyper
+from sparse_langevin.linear.families import Family
 from sparse_langevin.linear.groups import Groups
-from sparse_langevin.linear.runner import Chains, Plan
-from sparse_langevin.linear.settling import Diagnosis, Posterior
+from sparse_langevin.linear.moments import Scale
+from sparse_langevin.linear.runner import Plan
+from sparse_langevin.linear.settling import Data, Diagnosis, Posterior, settle
 from sparse_langevin.runtime.warn import warn
-from sparse_langevin.sampling.methods import Method, method_named
 
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
-BURN_IN_MODELS, BURN_IN_STEPS = 1000, 2000  # steps of chains over models, and of Langevin chains
-GIBBS = Method("gibbs", preconditioned=False, selects=True)
-STEPS = "psgld-sa"  # the Langevin method where one is needed
-OF_STEPS = ("expected_effects", "expected_r2", "v0", "v1")  # parameters that only the Langevin methods have
+BURN_IN = 1000  # steps of chains over models
 
 
 @dataclass(repr=False, eq=False)
 class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """Base class with the common parameters as fields, which scikit-learn reads from the generated ``__init__``."""
 
-    method: str = GIBBS.name
     _: KW_ONLY
     threshold: float = 0.5
     selection: str = "auto"
     fdr: float = 0.1
     fit_intercept: bool = True
     groups: Any = None
-    expected_effects: float = 10.0
-    expected_r2: float = 0.75
-    v0: float | None = None
-    v1: float | None = None
     n_chains: int = 4
     burn_in: int | None = None
     max_steps: int = 20_000
@@ -84,59 +78,27 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter has a bad value; every fit does this before it computes anything."""
-        method_named(self.method, also=[GIBBS])
         check_random_state(self.random_state)
         for name, value in self.get_params(deep=False).items():
             if name in RULES and not RULES[name][0](value):
                 raise ValueError(f"{name} must be {RULES[name][1]}, got {value!r}")
-        if self.groups is not None and not self._exact:
-            raise ValueError(f"groups need method='gibbs', got method={self.method!r}")
-        if not (self.fit_intercept or self._exact):
-            raise ValueError(f"fit_intercept=False needs method='gibbs', got method={self.method!r}")
-        set_anyway = [name for name in OF_STEPS if getattr(self, name) != getattr(SparseBayes, name)]
-        if self._exact and set_anyway:
-            warn(
-                f"method='gibbs' learns how many effects there are and how large they are, and does not use "
-                f"{' and '.join(set_anyway)}; the other methods do, such as method='psgld-sa'",
-                UserWarning,
-            )
 
-    @property
-    def _exact(self) -> bool:
-        """Whether models are sampled, instead of Langevin steps taken."""
-        return self.method == GIBBS.name
+    def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """Return X, or X and y, after scikit-learn's checks; sparse and imprecise observations stay so."""
+        options = {"accept_sparse": ("csc", "csr"), "dtype": [np.float64, np.float32]} | options
+        return validate_data(self, X, y, **options)
 
-    def _rows(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """Return X, or X and y, after scikit-learn's checks; X is dense, in double precision."""
-        checked = validate_data(self, X, y, accept_sparse=("csr", "csc"), dtype=np.float64, **options)
-        if isinstance(y, str):
-            return _dense(checked)
-        return _dense(checked[0]), checked[1]
+    def _new_rows(self, X: Any) -> Any:
+        """Return rows to be predicted, after all checks."""
+        check_is_fitted(self)
+        return self._checked(X, reset=False, accept_sparse=("csr", "csc"))
 
-    def _hyper(self, p: int, spike: float, slab: float) -> Hyper:
-        """Return the prior of p standardised predictors; ``spike`` and ``slab`` are the default scales."""
-        method = self._steps_method()
-        share = min(0.5, self.expected_effects / p)
-        return Hyper(
-            v0=spike if self.v0 is None else self.v0,
-            slab=slab / max(share * p, 1.0) if self.v1 is None else self.v1,
-            a=share * p,
-            b=(1 - share) * p,
-            nu=1.0,
-            lambda_=1 - self.expected_r2,
-            prior_variance=slab / p,
-            spike_slab=method.selects,
-            precondition=method.preconditioned,
-            jumps=max(30, p // 20),  # with fewer, correlated predictors would stay stuck in one of several models
-        )
+    def _generator(self) -> np.random.Generator:
+        """Return the generator of all random numbers of a fit."""
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _steps_method(self) -> Method:
-        """Return the Langevin method."""
-        return method_named(STEPS if self.method == GIBBS.name else self.method)
-
-    def _plan(self) -> Plan:
-        burn_in = self.burn_in or (BURN_IN_MODELS if self._exact else BURN_IN_STEPS)
-        return Plan(self.n_chains, burn_in, self.max_steps, self.target_rhat, self.target_ess)
+    def _plan(self, burn_in: int = BURN_IN) -> Plan:
+        return Plan(self.n_chains, self.burn_in or burn_in, self.max_steps, self.target_rhat, self.target_ess)
 
     def _workers(self) -> int:
         workers: int = joblib.effective_n_jobs(self.n_jobs)
@@ -155,11 +117,26 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         found = Groups.of(labels[used])
         return found if found.several else None
 
-    def _describe_models(
-        self, posterior: Posterior, design: Design, used: NDArray[np.intp], size: int, groups: Groups | None
-    ) -> None:
-        """Store what draws of models say of the predictors, of which the ``used`` ones of ``size`` vary."""
-        p, draws = design.size, posterior.draws.effects
+    def _settled(
+        self, problem: Data, regressions: Sequence[Regression], watched: NDArray[np.intp], rng: np.random.Generator
+    ) -> Posterior:
+        """Run a chain over models for each of ``regressions``."""
+        return settle(problem, regressions, self._plan(), watched, rng, self._workers())
+
+    def _sample_family(
+        self, design: Design, family: Family, scale: Scale, watched: NDArray[np.intp], rng: np.random.Generator
+    ) -> Posterior:
+        """Sample models for responses that are normal given weights of the rows, and describe them."""
+        groups = self._groups(scale.used)
+        problem = augmented.Problem(design, family, groups)
+        regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
+        posterior = self._settled(problem, regressions, watched, rng)
+        self._describe_models(posterior, design, scale, groups)
+        return posterior
+
+    def _describe_models(self, posterior: Posterior, design: Design, scale: Scale, groups: Groups | None) -> None:
+        """Store what draws of models say of the predictors."""
+        p, draws, used, size = design.size, posterior.draws.effects, np.flatnonzero(scale.used), len(scale.x_mean)
         by_response = [draws[:, start : start + p] for start in range(0, draws.shape[1], p)]
         present = sum(((effects != 0).astype(np.int8) for effects in by_response[1:]), (by_response[0] != 0)) != 0
         present = sparse.csr_array(present)
@@ -184,6 +161,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.credible_sets_ = []
         self.diagnostics_: dict[str, Diagnosis] = {}
         self._summary = np.empty(0, np.intp)
+        self.rhat_, self.ess_, self.n_steps_ = 1.0, math.inf, 0
 
     def _report_unsettled(self, posterior: Posterior) -> None:
         """Store the diagnostics, and warn if something that is reported has not settled."""
@@ -198,75 +176,3 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the targets.",
                 ConvergenceWarning,
             )
-
-    def _report(self, chains: Chains) -> None:
-        """Store the diagnostics, and warn if the chains have not converged."""
-        self.rhat_, self.ess_, self.n_steps_ = chains.rhat, chains.ess, chains.steps
-        if chains.rhat > self.target_rhat or chains.ess < self.target_ess:
-            warn(
-                f"after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat {chains.rhat:.3f} "
-                f"(target: at most {self.target_rhat:g}) and an effective sample size of {chains.ess:.0f} (target: at "
-                f"least {self.target_ess:g}). Means are usually fine; intervals may be rough. Increase max_steps, or "
-                "relax the targets.",
-                ConvergenceWarning,
-            )
-
-
-def check_level(level: float) -> None:
-    """Raise an error unless ``level`` is a probability strictly between 0 and 1."""
-    if not (_is_number(level) and 0 < level < 1):
-        raise ValueError(f"level must be between 0 and 1, for example 0.95, got {level!r}")
-
-
-def checked_weights(sample_weight: Any, x: Any) -> Array:
-    """Return weights in double precision; raise an error if there is a bad one, or nothing but zeros."""
-    weight = _check_sample_weight(sample_weight, x, dtype=np.float64)
-    if not (np.isfinite(weight).all() and weight.min() >= 0 and weight.max() > 0):
-        raise ValueError(
-            f"sample_weight must be finite and at least 0, and not all zero: got {weight.min():g} to {weight.max():g}"
-        )
-    found: Array = weight
-    return found
-
-
-def _dense(X: Any) -> Array:
-    return X.toarray() if sparse.issparse(X) else np.asarray(X)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and 0 < value < math.inf
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def _is_number_of_jobs(value: Any) -> bool:
-    return value is None or (isinstance(value, Integral) and not isinstance(value, bool) and int(value) != 0)
-
-
-POSITIVE = "a positive, finite number"
-COUNT = "a whole number of at least 1"
-# For each parameter, a check of its value and the description of what is allowed.
-RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "expected_effects": (_is_positive, POSITIVE),
-    "expected_r2": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
-    "v0": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),
-    "v1": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),
-    "threshold": (lambda value: _is_number(value) and 0 <= value < 1, "at least 0 and below 1"),
-    "selection": (lambda value: value in CHOICES, f"one of {', '.join(CHOICES)}"),
-    "fdr": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
-    "fit_intercept": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
-    "noise": (lambda value: value in ("normal", "student"), "'normal' or 'student'"),
-    "n_chains": (_is_count, COUNT),
-    "burn_in": (lambda value: value is None or _is_count(value), f"{COUNT}, or None"),
-    "max_steps": (_is_count, COUNT),
-    "target_rhat": (_is_positive, POSITIVE),
-    "target_ess": (_is_positive, POSITIVE),
-    "batch_size": (lambda value: value is None or _is_count(value), f"{COUNT}, or None for all observations"),
-    "n_jobs": (_is_number_of_jobs, "None, -1 for all cores, or a number of jobs"),
-}

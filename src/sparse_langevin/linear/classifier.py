@@ -6,29 +6,25 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
-from sparse_langevin.linear import augmented, logistic
-from sparse_langevin.linear.base import GIBBS, WATCHED, SparseBayes, check_level, checked_weights
-from sparse_langevin.linear.design import Design
+from sparse_langevin.linear.base import WATCHED
+from sparse_langevin.linear.by_steps import GIBBS, BySteps
+from sparse_langevin.linear.checks import check_level, checked_weights
+from sparse_langevin.linear.class_steps import class_chains
 from sparse_langevin.linear.families.classes import Classes
 from sparse_langevin.linear.gaussian import Array
-from sparse_langevin.linear.likelihood import Data
-from sparse_langevin.linear.moments import Scale, distinct, mean_and_std
-from sparse_langevin.linear.runner import Chains, run
-from sparse_langevin.linear.samples import Samples, in_units, moments_of, quantiles
-from sparse_langevin.linear.settling import settle
+from sparse_langevin.linear.moments import Rows, Scale
+from sparse_langevin.linear.samples import Samples, dense, in_units, interval, moments_of, scores
 from sparse_langevin.runtime.warn import warn
-
-PIECE = 200  # draws whose scores are in memory at a time
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
+class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
     """Logistic (two classes) or softmax regression with variable selection, and probabilities that are averages.
 
     The parameters of `SparseBayesRegressor` have the same meaning here, except that the Langevin methods' ``v0`` and
@@ -89,28 +85,37 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model to (n, p) predictors and n labels; a weight says how often an observation counts."""
         self._check_parameters()
-        x, y = validate_data(
-            self, X, y, accept_sparse=("csc", "csr"), dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
-        check_classification_targets(y)
-        weight = checked_weights(sample_weight, x)
-        counted = weight > 0
-        x, weight = x[counted], weight[counted]
-        self.classes_, labels = np.unique(y[counted], return_inverse=True)
+        self._observations: Rows | None = None
+        x, y, weight = self._data(X, y, sample_weight, ensure_min_samples=2)
+        self.classes_ = np.unique(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(
                 f"the labels have one class only, {str(self.classes_[0])!r}: a classifier needs at least two"
             )
-        x, labels, weight = distinct(x, labels, weight)
-        if self.class_weight is not None:
-            weight = weight * self._class_weights(np.bincount(labels, weight).astype(float))[labels]
-        return self._learn(x, labels, weight)
+        labels = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)  # larger ones have no weight
+        return self._learn(Rows.of(x, labels, weight))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add observations and sample again; the result is that of `fit` on all observations together.
+
+        The first call needs all classes, unless `fit` was called before. A class without an observation so far is taken
+        to be as likely as half an observation of it would make it.
+        """
+        self._check_parameters()
+        before: Rows | None = getattr(self, "_observations", None)
+        if _check_partial_fit_first_call(self, classes):
+            before = None
+        x, y, weight = self._data(X, y, sample_weight, reset=before is None)
+        if len(new := np.setdiff1d(y, self.classes_)):
+            raise ValueError(f"the label {str(new[0])!r} is not among the classes {', '.join(map(str, self.classes_))}")
+        more = x, np.searchsorted(self.classes_, y), weight
+        return self._learn(Rows.of(*(more if before is None else before.together(*more))))
 
     def decision_function(self, X: Any) -> Array:
         """Return the log-odds of the second of two classes; for more classes, the logarithms of all probabilities."""
         logarithm = self.predict_log_proba(X)
-        scores: Array = logarithm[:, 1] - logarithm[:, 0] if logarithm.shape[1] == 2 else logarithm
-        return scores
+        found: Array = logarithm[:, 1] - logarithm[:, 0] if logarithm.shape[1] == 2 else logarithm
+        return found
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities of the classes."""
@@ -119,18 +124,13 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classes, (rows, classes), averaged over the posterior."""
-        check_is_fitted(self)
-        X = self._rows(X, reset=False)
-        total = np.zeros((len(X), len(self.classes_)))
-        rows = len(self.intercept_)
-        for start in range(0, len(self.intercept_samples_), PIECE):
-            part = slice(start, start + PIECE)
-            scores = np.stack([samples[part] @ X.T for samples in self._samples], axis=2)
-            scores += self.intercept_samples_[part, None, :]
-            if rows == 1:
-                scores = np.concatenate([np.zeros_like(scores), scores], axis=2)
-            scores = np.exp(scores - scores.max(2, keepdims=True))
-            total += (scores / scores.sum(2, keepdims=True)).sum(0)
+        X = self._new_rows(X)
+        total = np.zeros((X.shape[0], len(self.classes_)))
+        for part in scores(self._samples, self.intercept_samples_, X):
+            if part.shape[2] == 1:
+                part = np.concatenate([np.zeros_like(part), part], axis=2)
+            part = np.exp(part - part.max(2, keepdims=True))
+            total += (part / part.sum(2, keepdims=True)).sum(0)
         return total / len(self.intercept_samples_)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -143,14 +143,13 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
         """Return the equal-tailed posterior intervals of the coefficients, in the shape of ``coef_``."""
         check_level(level)
         check_is_fitted(self)
-        bounds = np.stack([quantiles(samples, [(1 - level) / 2, (1 + level) / 2]) for samples in self._samples], axis=1)
-        return bounds[0], bounds[1]
+        lower, upper = zip(*[interval(samples, level) for samples in self._samples], strict=True)
+        return np.array(lower), np.array(upper)
 
     @property
     def coef_samples_(self) -> Array:
         """Posterior draws of the coefficients, of shape (draws, rows of ``coef_``, predictors)."""
-        dense = [samples.toarray() if sparse.issparse(samples) else samples for samples in self._samples]
-        return np.stack(dense, axis=1)
+        return np.stack([dense(samples) for samples in self._samples], axis=1)
 
     @property
     def _exact(self) -> bool:
@@ -165,91 +164,74 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
                 FutureWarning,
             )
 
+    def _data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, NDArray[Any], Array]:
+        """Return X, labels and weights after all checks."""
+        x, y = self._checked(X, y, **options)
+        check_classification_targets(y)
+        return x, y, checked_weights(sample_weight, x)
+
     def _class_weights(self, counts: Array) -> Array:
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            balanced: Array = counts.sum() / (len(counts) * counts)
+            balanced: Array = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1e-300))
             return balanced
         found: Array = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
         return found
 
-    def _learn(self, x: Any, labels: NDArray[np.intp], weight: Array) -> Self:
-        """Sample from the posterior; ``labels`` are indices of classes."""
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        x_mean, x_std = mean_and_std(x, weight, self.fit_intercept)
-        scale = Scale(float(weight.sum()), x_mean, x_std, 0.0, 1.0)
-        if not scale.used.any():
-            return self._constant(labels, weight, scale)
-        (self._learn_models if self._exact else self._learn_by_steps)(x, labels, weight, scale, rng)
+    def _learn(self, rows: Rows) -> Self:
+        """Sample from the posterior; the responses of ``rows`` are indices of classes."""
+        rng, count, kept = self._generator(), len(self.classes_), rows
+        if self.class_weight is not None:
+            factor = self._class_weights(np.bincount(rows.y, rows.weight, count).astype(float))
+            rows = Rows(rows.x, rows.y, rows.weight * factor[rows.y], rows=True)
+        scale = rows.of_predictors(self.fit_intercept)
+        seen, labels = np.unique(rows.y, return_inverse=True)
+        if len(seen) == 1 or not scale.used.any():
+            self._constant(np.bincount(rows.y, rows.weight, count).astype(float), scale)
+        else:
+            samples, intercept = (self._models if self._exact else self._steps)(rows, labels, scale, rng)
+            if len(seen) < count:
+                samples, intercept = with_unseen(samples, intercept, seen, count, scale.size)
+            self._describe(samples, intercept, scale)
+        self._observations = kept  # only now, so that an interrupted call can be repeated
         return self
 
-    def _learn_models(
-        self, x: Any, labels: NDArray[np.intp], weight: Array, scale: Scale, rng: np.random.Generator
-    ) -> None:
-        """Sample models, with the coefficients integrated out."""
-        used = np.flatnonzero(scale.used)
-        index = None if len(used) == x.shape[1] else used
-        design = Design(x.tocsc() if sparse.issparse(x) else x, scale.x_mean[used], scale.x_std[used], index)
-        groups = self._groups(scale.used)
-        problem = augmented.Problem(design, Classes(labels, weight, self.fit_intercept), groups)
+    def _models(
+        self, rows: Rows, labels: NDArray[np.intp], scale: Scale, rng: np.random.Generator
+    ) -> tuple[list[Samples], Array]:
+        """Sample models, with the coefficients integrated out; return coefficients of each score, and intercepts."""
+        family = Classes(labels, rows.weight, self.fit_intercept)
         watched = rng.permutation(len(labels))[:WATCHED]
-        regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
-        posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
-        draws, p = posterior.draws, design.size
-        samples = [draws.effects[:, k * p : (k + 1) * p] for k in range(problem.family.responses)]
-        self._describe(samples, draws.beside["intercept"], scale)
-        self._describe_models(posterior, design, used, x.shape[1], groups)
+        draws = self._sample_family(rows.unweighted(scale), family, scale, watched, rng).draws
+        p = draws.effects.shape[1] // family.responses
+        return [draws.effects[:, k * p : (k + 1) * p] for k in range(family.responses)], draws.beside["intercept"]
 
-    def _learn_by_steps(
-        self, x: Any, labels: NDArray[np.intp], weight: Array, scale: Scale, rng: np.random.Generator
-    ) -> None:
-        """Sample by Langevin steps."""
-        if (weight != np.floor(weight)).any():
+    def _steps(
+        self, rows: Rows, labels: NDArray[np.intp], scale: Scale, rng: np.random.Generator
+    ) -> tuple[list[Samples], Array]:
+        """Sample by Langevin steps, and return the same."""
+        if len(part := rows.weight[rows.weight != np.floor(rows.weight)]):
             raise ValueError(
-                f"weights that are no whole numbers, such as {weight[weight != np.floor(weight)][0]:g}, need "
-                f"method='gibbs', got method={self.method!r}"
+                f"weights that are no whole numbers, such as {part[0]:g}, need method='gibbs', got "
+                f"method={self.method!r}"
             )
-        x = np.repeat(x.toarray() if sparse.issparse(x) else x.astype(float), weight.astype(int), axis=0)
-        labels = np.repeat(labels, weight.astype(int))
-        order = rng.permutation(len(labels))  # so that the monitored observations are a random choice
-        x, labels = x[order], labels[order]
-        targets = np.arange(len(self.classes_))[:, None] == labels
-        targets = targets[1:] if len(targets) == 2 else targets
-        z = np.ascontiguousarray((x[:, scale.used] - scale.x_mean[scale.used]) / scale.x_std[scale.used])
-        chains = self._sample(z, targets.astype(float), rng)
-        w, intercept = chains.draws
-        samples = list(np.moveaxis(w.reshape(-1, *w.shape[2:]), 1, 0))
-        self._describe(samples, intercept.reshape(-1, intercept.shape[2]), scale)
-        self.inclusion_probability_ = np.zeros(x.shape[1])
-        self.inclusion_probability_[scale.used] = chains.inclusion if self._steps_method().selects else 1.0
-        self._report(chains)
-
-    def _sample(self, z: Array, targets: Array, rng: np.random.Generator) -> Chains:
-        """Run the chains on standardised predictors."""
-        n, p = z.shape
         # On the scale of the scores the noise has standard deviation pi/sqrt(3), and n observations are worth n/4.
         signal = math.pi**2 / 3 * self.expected_r2 / (1 - self.expected_r2)
-        hyper = self._hyper(p, 0.2 / math.sqrt(n), signal)
+        p = int(scale.used.sum())
+        hyper = self._hyper(p, 0.2 / math.sqrt(scale.size), signal)
         hyper = hyper._replace(jumps=max(5, p // 20))  # here they cost more than a Langevin step
-        batch = n if self.batch_size is None else min(int(self.batch_size), n)
-        data = Data(z, np.ascontiguousarray(z.T), targets, batch)
-        states = [logistic.initial_state(data, hyper, rng) for _ in range(self.n_chains)]
-        watched = z[:: max(1, n // WATCHED)]
+        chains = class_chains(rows, labels, scale, hyper, self.batch_size, self._plan(), rng, self._workers())
+        self.inclusion_probability_ = np.zeros(len(scale.x_mean))
+        self.inclusion_probability_[scale.used] = chains.inclusion if hyper.spike_slab else 1.0
+        self._report(chains)
+        w, intercept = chains.draws
+        return list(np.moveaxis(w.reshape(-1, *w.shape[2:]), 1, 0)), intercept.reshape(-1, intercept.shape[2])
 
-        def watch(draws: list[Array]) -> Array:
-            """Return the scores of some observations; with several classes a common shift does not matter."""
-            scores: Array = draws[0] @ watched.T + draws[1][..., None]
-            return scores if scores.shape[2] == 1 else scores - scores.mean(2, keepdims=True)
-
-        return run(logistic.advance, data, hyper, states, self._plan(), watch, rng, self._workers())
-
-    def _constant(self, labels: NDArray[np.intp], weight: Array, scale: Scale) -> Self:
+    def _constant(self, counts: Array, scale: Scale) -> None:
         """Fit the share of each class alone, since no predictor varies."""
-        share = np.clip(np.bincount(labels, weight) / weight.sum(), 1e-3, 1 - 1e-3)
+        share = np.clip(counts / counts.sum(), 1e-3, 1 - 1e-3)
         intercept = np.log(share[1:]) - np.log1p(-share[1:]) if len(share) == 2 else np.log(share)
-        self._describe([np.zeros((1, 0))] * len(intercept), intercept[None], scale)
+        self._describe([np.zeros((1, int(scale.used.sum())))] * len(intercept), intercept[None], scale)
         self._describe_no_models(len(scale.x_mean))
-        self.rhat_, self.ess_, self.n_steps_ = 1.0, np.inf, 0
-        return self
 
     def _describe(self, samples: list[Samples], intercept: Array, scale: Scale) -> None:
         """Turn standardised draws, one array for each row of ``coef_``, into fitted attributes in the user's units."""
@@ -259,3 +241,16 @@ class SparseBayesClassifier(ClassifierMixin, SparseBayes):  # type: ignore[misc]
         moments = [moments_of(part) for part in self._samples]
         self.coef_, self.coef_std_ = np.array([mean for mean, _ in moments]), np.array([std for _, std in moments])
         self.intercept_ = self.intercept_samples_.mean(0)
+
+
+def with_unseen(
+    samples: list[Samples], intercept: Array, seen: NDArray[Any], count: int, size: float
+) -> tuple[list[Samples], Array]:
+    """Add classes of which there is no observation: as likely as half of one in ``size``, whatever the predictors."""
+    nothing = 0.0 * samples[0]
+    if len(seen) == 2:
+        samples, intercept = [nothing, samples[0]], np.column_stack([np.zeros(len(intercept)), intercept])
+    place = {int(k): i for i, k in enumerate(seen)}
+    rare = logsumexp(intercept, axis=1) + math.log(0.5 / size)
+    found = [samples[place[k]] if k in place else nothing for k in range(count)]
+    return found, np.column_stack([intercept[:, place[k]] if k in place else rare for k in range(count)])

@@ -7,10 +7,11 @@ Either way, at most (p + 1) x (p + 1) numbers are kept for p predictors. A weigh
 there; identical observations are one, with the sum of their weights.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sparse_langevin.linear.design import Design
@@ -102,32 +103,52 @@ class Rows:
 
     x: Any
     """An array, or a sparse matrix by columns."""
-    y: Array
+    y: NDArray[Any]
     weight: Array
     rows: bool = False
     """Whether they are kept however many there are."""
 
+    @classmethod
+    def of(cls, x: Any, y: NDArray[Any], weight: Array | None = None) -> "Rows":
+        """Keep observations as they are, however many there are."""
+        return cls(*distinct(x, y, np.ones(len(y)) if weight is None else weight), rows=True)
+
+    def together(self, x: Any, y: NDArray[Any], weight: Array | None = None) -> tuple[Any, NDArray[Any], Array]:
+        """Return these observations and more, one after the other."""
+        thin = sparse.issparse(x) or sparse.issparse(self.x)
+        both = sparse.vstack([self.x, x]) if thin else np.vstack([self.x, x])
+        weights = np.concatenate([self.weight, np.ones(len(y)) if weight is None else weight])
+        return both, np.concatenate([self.y, y]), weights
+
     def plus(self, x: Any, y: Array, weight: Array | None = None) -> Observations:
         """Return these observations together with more."""
-        both = sparse.vstack([self.x, x]) if sparse.issparse(x) else np.vstack([self.x, x])
-        weights = np.concatenate([self.weight, np.ones(len(y)) if weight is None else weight])
-        return observed(both, np.concatenate([self.y, y]), weights, self.rows)
+        return observed(*self.together(x, y, weight), self.rows)
 
     def design(self, centred: bool = True) -> tuple[Design, Array, float, Scale]:
         """Return the predictors as they are, the standardised response, nothing that is left, and the scale."""
         scale = self.scale(centred)
-        used, even = scale.used, bool((self.weight == 1).all())
-        root = None if even else np.sqrt(self.weight)
-        index = None if used.all() else np.flatnonzero(used)
         response = (self.y - scale.y_mean) / (scale.y_std or 1.0)
-        design = Design(self.x, scale.x_mean[used], scale.x_std[used], index, root)
-        return design, response if root is None else root * response, 0.0, scale
+        design = self.unweighted(scale)
+        if (self.weight == 1).all():
+            return design, response, 0.0, scale
+        root = np.sqrt(self.weight)
+        return replace(design, root=root), root * response, 0.0, scale
+
+    def unweighted(self, scale: Scale) -> Design:
+        """Return the predictors as they are, without the weights of the rows."""
+        used = scale.used
+        index = None if used.all() else np.flatnonzero(used)
+        return Design(self.x, scale.x_mean[used], scale.x_std[used], index)
 
     def scale(self, centred: bool = True) -> Scale:
         """Return means and standard deviations; about zero unless ``centred``."""
-        x_mean, x_std = mean_and_std(self.x, self.weight, centred)
         y_mean, y_std = mean_and_std(self.y[:, None], self.weight, centred)
-        return Scale(float(self.weight.sum()), x_mean, x_std, float(y_mean[0]), float(y_std[0]))
+        return replace(self.of_predictors(centred), y_mean=float(y_mean[0]), y_std=float(y_std[0]))
+
+    def of_predictors(self, centred: bool = True) -> Scale:
+        """Return the same of the predictors alone, for a response that has no unit."""
+        x_mean, x_std = mean_and_std(self.x, self.weight, centred)
+        return Scale(float(self.weight.sum()), x_mean, x_std, 0.0, 1.0)
 
     def standardised(self) -> tuple[Data | None, Scale]:
         """Return the standardised rows; None if nothing varies."""

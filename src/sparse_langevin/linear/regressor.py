@@ -5,27 +5,27 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import stats
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from sparse_langevin.linear import augmented, gaussian, normal
-from sparse_langevin.linear.base import WATCHED, SparseBayes, check_level, checked_weights
+from sparse_langevin.linear import gaussian, normal
+from sparse_langevin.linear.base import WATCHED
+from sparse_langevin.linear.by_steps import BySteps
+from sparse_langevin.linear.checks import check_level, checked_weights
 from sparse_langevin.linear.families.student import NU, Student
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Observations, Rows, Scale, observed
 from sparse_langevin.linear.polygenic import Background, affordable
 from sparse_langevin.linear.runner import run
-from sparse_langevin.linear.samples import Samples, in_units, moments_of, quantiles
-from sparse_langevin.linear.settling import settle
+from sparse_langevin.linear.samples import Samples, dense, in_units, interval, linear, moments_of
 from sparse_langevin.runtime.warn import warn
 
 OUTLIER = 1e-4  # probability with which normal noise alone would give the warning about residuals
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
+class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
     """Linear regression with variable selection: which predictors have an effect, how large, and how sure that is.
 
     Predictors and response are standardised internally. By default chains over models are run, with the coefficients
@@ -156,8 +156,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the posterior mean; with ``return_std`` also the standard deviation of a new observation."""
-        check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        X = self._new_rows(X)
         mean = X @ self.coef_ + self.intercept_
         if not return_std:
             return mean
@@ -166,8 +165,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
         """Return the bounds between which a new observation lies with probability ``level``."""
         check_level(level)
-        check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        X = self._new_rows(X)
         draws = self._draws(X)
         rng = np.random.default_rng(0)
         noise = rng.standard_normal((len(draws), 1))  # the same for all rows, for smooth bounds
@@ -181,18 +179,16 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         """Return the equal-tailed posterior intervals of the coefficients."""
         check_level(level)
         check_is_fitted(self)
-        lower, upper = quantiles(self._samples, [(1 - level) / 2, (1 + level) / 2])
-        return lower, upper
+        return interval(self._samples, level)
 
     @property
     def coef_samples_(self) -> Array:
         """Posterior draws of the coefficients, of shape (draws, predictors)."""
-        draws: Array = self._samples.toarray() if sparse.issparse(self._samples) else self._samples
-        return draws
+        return dense(self._samples)
 
-    def _draws(self, X: Array) -> Array:
+    def _draws(self, X: Any) -> Array:
         """Return the expected responses under each posterior draw, of shape (draws, rows)."""
-        draws: Array = self._samples @ X.T + self.intercept_samples_[:, None]
+        draws: Array = linear(self._samples, X) + self.intercept_samples_[:, None]
         return draws
 
     def _noise_variance(self) -> float:
@@ -209,17 +205,13 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
 
     def _data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Array, Array | None]:
         """Return X, y and weights after scikit-learn's checks; if models are sampled, X stays as sparse and precise."""
-        if self._exact:
-            options |= {"accept_sparse": ("csc", "csr"), "dtype": [np.float64, np.float32]}
-            x, y = validate_data(self, X, y, y_numeric=True, **options)
-        else:
-            x, y = self._rows(X, y, y_numeric=True, **options)
+        x, y = self._checked(X, y, y_numeric=True, **options)
         weight = None if sample_weight is None else checked_weights(sample_weight, x)
         return x, np.asarray(y, dtype=float), weight
 
     def _learn(self, observations: Observations) -> Self:
         """Sample from the posterior given all observations so far."""
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = self._generator()
         (self._learn_models if self._exact else self._learn_by_steps)(observations, rng)
         self._observations = observations  # only now, so that an interrupted call can be repeated
         return self
@@ -260,10 +252,10 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         )
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
         regressions = [normal.NormalRegression(problem) for _ in range(self.n_chains)]
-        posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
+        posterior = self._settled(problem, regressions, watched, rng)
         samples, sigma = problem.coefficients(posterior.chains, rng)
         self._describe(samples, sigma, scale)
-        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean), groups)
+        self._describe_models(posterior, design, scale, groups)
 
     def _learn_student(self, observations: Observations, rng: np.random.Generator) -> None:
         """Sample models under noise with heavy tails."""
@@ -274,15 +266,11 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         centre, spread = robust(observations.y, self.fit_intercept)
         scale = replace(scale, y_mean=centre, y_std=spread)
         y = (observations.y - scale.y_mean) / scale.y_std
-        groups, family = self._groups(scale.used), Student(y, observations.weight, self.fit_intercept)
-        problem = augmented.Problem(replace(design, root=None), family, groups)
+        family = Student(y, observations.weight, self.fit_intercept)
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-        regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
-        posterior = settle(problem, regressions, self._plan(), watched, rng, self._workers())
-        draws = posterior.draws
+        draws = self._sample_family(replace(design, root=None), family, scale, watched, rng).draws
         self._describe(draws.effects, draws.beside["sigma"], scale, draws.beside["intercept"][:, 0])
         self.nu_samples_ = draws.beside["nu"]
-        self._describe_models(posterior, design, np.flatnonzero(scale.used), len(scale.x_mean), groups)
 
     def _look_at_residuals(self, x: Any, y: Array, weight: Array | None) -> None:
         """Warn if the noise has heavier tails than a normal distribution."""
@@ -304,7 +292,7 @@ class SparseBayesRegressor(RegressorMixin, SparseBayes):  # type: ignore[misc]
         used = int(scale.used.sum())
         self._describe(np.zeros((1, used)), np.full(1, float(not used)), scale)
         self._describe_no_models(len(scale.x_mean))
-        self.nu_samples_, self.rhat_, self.ess_, self.n_steps_ = np.full(1, NU[-1]), 1.0, np.inf, 0
+        self.nu_samples_ = np.full(1, NU[-1])
 
     def _describe(self, samples: Samples, sigma: Array, scale: Scale, intercept: Array | None = None) -> None:
         """Turn standardised draws into fitted attributes in the user's units."""

@@ -1,6 +1,6 @@
 """Draws of coefficients as one row each, dense or sparse: mean, deviation and quantiles without more memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,27 @@ def in_units(samples: Samples, scale: Scale) -> Samples:
     return found
 
 
+def linear(samples: Samples, x: Any) -> Array:
+    """Return the sums of predictors times coefficients, (draws, rows)."""
+    found = samples @ x.T if sparse.issparse(samples) or not sparse.issparse(x) else (x @ samples.T).T
+    dense: Array = found.toarray() if sparse.issparse(found) else np.asarray(found)
+    return dense
+
+
+def scores(samples: Sequence[Samples], intercepts: Array, x: Any) -> Iterator[Array]:
+    """Yield linear predictors (draws, rows, responses) of some draws at a time; there is one array per response."""
+    size = max(1, BLOCK // (max(1, x.shape[0]) * len(samples)))
+    for start in range(0, len(intercepts), size):
+        part = slice(start, start + size)
+        yield np.stack([linear(own[part], x) for own in samples], axis=2) + intercepts[part, None, :]
+
+
+def dense(samples: Samples) -> Array:
+    """Return draws as an array."""
+    found: Array = samples.toarray() if sparse.issparse(samples) else samples
+    return found
+
+
 def moments_of(samples: Samples) -> tuple[Array, Array]:
     """Return mean and standard deviation of each coefficient."""
     if not sparse.issparse(samples):
@@ -37,8 +58,8 @@ def moments_of(samples: Samples) -> tuple[Array, Array]:
 def quantiles(samples: Samples, probabilities: Sequence[float]) -> Array:
     """Return quantiles of each coefficient, (probabilities, coefficients)."""
     if not sparse.issparse(samples):
-        dense: Array = np.quantile(samples, probabilities, axis=0)
-        return dense
+        found: Array = np.quantile(samples, probabilities, axis=0)
+        return found
     draws, p = samples.shape
     by_column, found = samples.tocsc(), np.zeros((len(probabilities), p))
     filled = np.flatnonzero(np.diff(by_column.indptr))  # of the others, all draws are zero
@@ -46,3 +67,9 @@ def quantiles(samples: Samples, probabilities: Sequence[float]) -> Array:
         some = filled[start : start + max(1, BLOCK // draws)]
         found[:, some] = np.quantile(by_column[:, some].toarray(), probabilities, axis=0)
     return found
+
+
+def interval(samples: Samples, level: float) -> tuple[Array, Array]:
+    """Return the equal-tailed interval of each coefficient."""
+    lower, upper = quantiles(samples, [(1 - level) / 2, (1 + level) / 2])
+    return lower, upper

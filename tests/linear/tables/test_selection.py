@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
 from sparse_langevin import SparseBayesRegressor
 from sparse_langevin.linear.tables import score, selection
@@ -24,7 +24,7 @@ from sparse_langevin.linear.tables.selection import Settings, select_variables
 from sparse_langevin.linear.tables.table import Table, Target
 from tests.linear.test_collapsed import problem, weighed
 
-NUMBERS, CLASSES = FAMILIES["gaussian"], FAMILIES["classes"]
+NUMBERS, CLASSES, COUNTS = FAMILIES["gaussian"], FAMILIES["classes"], FAMILIES["counts"]
 
 
 def table(columns, y, unit=""):
@@ -279,6 +279,24 @@ def test_classes():
     assert page.count("data:image/png;base64,") == 3 and "http" not in page
 
 
+def test_counts():
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal((100, 4))
+    y = rng.poisson(np.exp(1 + 0.8 * x[:, 2])) * 1.0
+    found = select_variables(table(numbers(x), y), Settings("counts", folds=2))
+    assert [item.name for item in found.chosen] == ["x2"]
+    main = found.chosen[0].main
+    assert main.mean == pytest.approx(0.8, abs=0.15)
+    assert main.standardised == pytest.approx(main.mean * x[:, 2].std())
+    score = found.validation.score
+    assert score.name == "D2" and 0.3 < score.value < 1 and 0 < score.error < 0.3
+    assert score.value == pytest.approx(d2_tweedie_score(y, found.validation.predicted, power=1), abs=0.02)
+    told = " ".join(sentences(found))
+    assert "the logarithm of the mean of y" in told and "explained share of the Poisson deviance" in told
+    assert selection_page(found).count("data:image/png;base64,") == 3
+    assert COUNTS.score(y, y + 1e-12, np.full(100, y.mean())).value == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("y", "asked", "used", "noticed"),
     [
@@ -286,6 +304,8 @@ def test_classes():
         (np.arange(30) % 5 + 1.0, "auto", "gaussian", "as grades do"),
         (np.arange(30) % 5 + 1.0, "classes", "classes", ""),
         (np.random.default_rng(0).poisson(4, 60) * 1.0, "auto", "gaussian", "looks like counts"),
+        (np.random.default_rng(0).poisson(4, 60) * 1.0, "auto", "gaussian", "--family counts takes counts as such"),
+        (np.random.default_rng(0).poisson(4, 60) * 1.0, "counts", "counts", ""),
         (np.arange(30) % 2 * 1.0, "auto", "classes", ""),
         (np.exp(np.linspace(0, 12, 40)), "auto", "gaussian", "its logarithm"),
         (1990.0 + np.arange(40), "auto", "gaussian", ""),
@@ -302,7 +322,11 @@ def test_what_does_not_suit_a_family():
         NUMBERS.response(table([], ["a", "b"]).target)
     with pytest.raises(ValueError, match="has 60 different values, and at most 50 classes"):
         CLASSES.response(table([], np.arange(60.0)).target)
-    with pytest.raises(ValueError, match="must be auto or one of gaussian, classes, got 'poisson'"):
+    with pytest.raises(ValueError, match=r"holds '0\.5', but --family counts needs whole numbers from 0 on"):
+        COUNTS.response(table([], np.array([1.0, 0.5])).target)
+    with pytest.raises(ValueError, match="--family counts needs numbers"):
+        COUNTS.response(table([], ["a", "b"]).target)
+    with pytest.raises(ValueError, match="must be auto or one of gaussian, classes, counts, got 'poisson'"):
         family_for(table([], np.arange(60.0)).target, "poisson")
 
 

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import xlogy
 
 from sparse_langevin.linear.classifier import SparseBayesClassifier
+from sparse_langevin.linear.counts import SparseBayesCountRegressor
 from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.linear.samples import Samples
 from sparse_langevin.linear.tables.cells import Values
@@ -71,12 +73,7 @@ class Gaussian:
 
     def response(self, target: Target) -> NDArray[Any]:
         """Return the numbers."""
-        if target.numbers is None:
-            seen = f"{target.texts[0]!r}"
-            raise ValueError(
-                f"the target {target.name!r} holds {seen}, but --family gaussian needs numbers: take classes"
-            )
-        return target.numbers
+        return _numbers(target, "gaussian")
 
     def coded(self, y: NDArray[Any]) -> Values:
         """Return the numbers as a column."""
@@ -97,10 +94,7 @@ class Gaussian:
 
     def score(self, y: NDArray[Any], predicted: Values, baseline: Values) -> Score:
         """Return R2, whose error is that of a ratio of two means over the rows."""
-        rest, total = (y - predicted) ** 2, (y - baseline) ** 2
-        ratio, n = rest.mean() / total.mean(), len(y)
-        error = np.sqrt(np.var(rest - ratio * total) / (n - 1)) / total.mean()
-        return Score("R2", 1 - float(ratio), float(error), 0.0)
+        return _explained("R2", (y - predicted) ** 2, (y - baseline) ** 2)
 
     def scale(self, y: NDArray[Any]) -> float:
         """Return the standard deviation."""
@@ -164,7 +158,52 @@ class Classes:
         return f"the log-odds of {str(two[1])!r}" if len(two) == 2 else "the log-odds of the class that is named"
 
 
-FAMILIES: dict[str, Family] = {"gaussian": Gaussian(), "classes": Classes()}
+class Counts:
+    """Whole numbers from zero on; an effect is a change of the logarithm of their mean."""
+
+    def response(self, target: Target) -> NDArray[Any]:
+        """Return the counts."""
+        y = _numbers(target, "counts")
+        if len(bad := np.flatnonzero((y < 0) | (y != np.round(y)))):
+            raise ValueError(
+                f"the target {target.name!r} holds {str(target.texts[bad[0]])!r}, but --family counts needs whole numbers "
+                "from 0 on: take gaussian"
+            )
+        return y
+
+    def coded(self, y: NDArray[Any]) -> Values:
+        """Return logarithms as a column, of the counts and one more."""
+        return np.log1p(y)[:, None]
+
+    def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
+        """Return a regression of counts, which learns how many effects to expect."""
+        known = {name: value for name, value in options.items() if name != "expected_effects"}
+        return SparseBayesCountRegressor(**(known | SHORT if short else known))
+
+    def effects(self, model: Any, most: int) -> tuple[list[str], list[Samples]]:
+        """Return the coefficients."""
+        return [""], [_thinned(model._samples, most)]
+
+    def predict(self, model: Any, x: Values) -> Values:
+        """Return the mean counts."""
+        mean: Values = model.predict(x)
+        return mean
+
+    def score(self, y: NDArray[Any], predicted: Values, baseline: Values) -> Score:
+        """Return the explained share of the Poisson deviance."""
+        return _explained("D2", _deviance(y, predicted), _deviance(y, baseline))
+
+    def scale(self, y: NDArray[Any]) -> float:
+        """Return 1: logarithms have no unit."""
+        return 1.0
+
+    def effect_is(self, target: Target) -> str:
+        """Return the logarithm of the mean."""
+        name = f"{target.name} ({target.unit})" if target.unit else target.name
+        return f"the logarithm of the mean of {name}"
+
+
+FAMILIES: dict[str, Family] = {"gaussian": Gaussian(), "classes": Classes(), "counts": Counts()}
 
 
 def family_for(target: Target, asked: str) -> tuple[str, str]:
@@ -190,8 +229,7 @@ def family_for(target: Target, asked: str) -> tuple[str, str]:
     elif whole and values[0] >= 0 and values[0] < 10 and np.var(y) > 0.5 * np.mean(y) and np.mean(y) < 100:
         text = (
             "The target looks like counts: whole numbers from zero on, whose spread grows with their size. It was "
-            "taken as a number with the same noise everywhere; logarithms or square roots of counts often suit that "
-            "better."
+            f"taken as a number with the same noise everywhere; {option('family', 'counts')} takes counts as such."
         )
     elif values[0] > 0 and values[-1] > 100 * np.median(y):
         text = (
@@ -201,6 +239,29 @@ def family_for(target: Target, asked: str) -> tuple[str, str]:
     else:
         text = ""
     return used, text
+
+
+def _numbers(target: Target, family: str) -> NDArray[Any]:
+    """Return the numbers of a target."""
+    if target.numbers is None:
+        raise ValueError(
+            f"the target {target.name!r} holds {str(target.texts[0])!r}, but --family {family} needs numbers: take classes"
+        )
+    return target.numbers
+
+
+def _explained(name: str, rest: Values, total: Values) -> Score:
+    """Return the share of a sum over the rows that is explained; its error is that of a ratio of two means."""
+    ratio, n = rest.mean() / total.mean(), len(rest)
+    error = np.sqrt(np.var(rest - ratio * total) / (n - 1)) / total.mean()
+    return Score(name, 1 - float(ratio), float(error), 0.0)
+
+
+def _deviance(y: NDArray[Any], mean: Values) -> Values:
+    """Return the Poisson deviance of each row."""
+    mean = np.maximum(mean, 1e-9)
+    found: Values = 2 * (xlogy(y, y / mean) - y + mean)
+    return found
 
 
 def _thinned(draws: Samples, most: int) -> Samples:

@@ -20,6 +20,7 @@ from sparse_langevin.linear.tables.quiet import fitted_quietly
 from sparse_langevin.linear.tables.table import Table
 
 MANY = 300  # columns above which missing values of rows to be predicted are drawn once
+SHARES = {"R2": "an R2", "D2": "a D2 (the explained share of the Poisson deviance)"}
 FEWEST = 10  # rows below which a score would say nothing
 
 
@@ -101,16 +102,16 @@ def in_words(found: CrossValidation, target: str) -> str:
     """Say how good the predictions are."""
     score, n = found.score, len(found.observed)
     clear = score.value - 2 * score.error > score.baseline
-    if score.name == "R2":
+    if score.name in SHARES:
         value, other = (
-            f"an R2 of {score.value:.2f} ± {score.error:.2f}",
+            f"{SHARES[score.name]} of {score.value:.2f} ± {score.error:.2f}",
             f"predicting the mean of {target} for every row",
         )
     else:
         value = f"an accuracy of {score.value:.0%} ± {score.error:.0%}"
         other = f"naming the most frequent class every time, which is right in {score.baseline:.0%}"
     doubt = "" if clear else f" As far as {n} rows can tell, that is not better than {other}."
-    if clear and score.name != "R2":
+    if clear and score.name not in SHARES:
         doubt = f" Naming the most frequent class every time is right in {score.baseline:.0%}."
     how = f"({found.folds}-fold cross-validation)"
     return f"In rows that were left out of the fit, the columns reach {value} {how}.{doubt}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparse_langevin.linear.base import check_level
+from sparse_langevin.linear.checks import check_level
 from sparse_langevin.linear.credible import credible_sets
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.samples import Samples
