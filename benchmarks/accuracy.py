@@ -1,7 +1,7 @@
 """Test error of default fits beside the lasso and ridge regression, from one effect to effects of all predictors.
 
-``python -m benchmarks.accuracy [--replicates 10]`` goes on where it stopped (results/accuracy.jsonl). For each family of
-data sets it prints the mean squared error on 1000 new observations, in units of the variance of these, and the mean
+``python -m benchmarks.accuracy [--replicates 10]`` goes on where it stopped (results/accuracy.jsonl). For each family
+of data sets it prints the mean squared error on 1000 new observations, in units of the variance of these, and the mean
 difference to the better peer with its standard error. The peers have standardised predictors, and choose their penalty
 by cross-validation: LassoCV with its defaults, RidgeCV among 60 penalties.
 """

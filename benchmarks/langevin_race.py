@@ -1,4 +1,4 @@
-"""The paper's method beside others with a continuous prior: seconds to 400 effective draws of both effects of its test 1.
+"""The paper's method beside others whose spike has a width: seconds to 400 effective draws of both effects of its test.
 
 n = 100, p = 200, standardised, all on one core (NumPyro may use more). Warm-up and compilation do not count: a run of
 some length after them gives seconds and effective sample size, and so 400 * seconds / ess. The Gibbs samplers have the

@@ -19,7 +19,7 @@ from sparse_langevin.linear.rank_one import exclude, include, refresh, settle_in
 from sparse_langevin.runtime.jit import compiled
 
 BLOCK = 64  # predictors whose odds are computed at a time
-KEPT = 1000  # columns of X'X that are kept at most: enough for all that is ever visited twice
+KEPT = 4096  # columns of X'X that are kept, once they were needed
 ASK_EVERY = 5  # one in so many sweeps draws the polygenic part, as in ours
 
 
