@@ -6,21 +6,16 @@ correlation 0.6 of neighbours, noise of variance 1 and effects that are N(0, 1),
 share of predictors that have an effect, and how often 90 % intervals of chosen predictors hold the truth.
 """
 
-import argparse
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import resumable
 from sparse_langevin import SparseBayesRegressor
 from sparse_langevin.linear.simulated import autoregressive
-from sparse_langevin.storage.lines import read_lines, write_line
 
-RECORDS = Path(__file__).parents[1] / "results" / "calibration.jsonl"
 MEANS = (1, 5, 30)
 EDGES = np.array([0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0 + 1e-9])
 LEAST = 30  # entries of a bin that is judged
@@ -38,8 +33,6 @@ def fit(mean: int, replicate: int) -> dict[str, Any]:
     chosen = model.inclusion_probability_ > 0.5
     holds = (lower <= data.beta) & (data.beta <= upper)
     return {
-        "mean": mean,
-        "replicate": replicate,
         "inclusion": np.round(model.inclusion_probability_, 4).tolist(),
         "effects": np.flatnonzero(data.beta).tolist(),
         "chosen": int(chosen.sum()),
@@ -74,21 +67,9 @@ def table(records: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replicates", type=int, default=200)
-    parser.add_argument("--workers", type=int, default=2)
-    arguments = parser.parse_args()
-    records = read_lines(RECORDS)
-    known = {(record["mean"], record["replicate"]) for record in records}
-    todo = [(mean, i) for mean in MEANS for i in range(arguments.replicates) if (mean, i) not in known]
-    with (
-        ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool,
-        RECORDS.open("ab") as file,
-    ):
-        for record in pool.map(fit, *zip(*todo, strict=True)) if todo else ():
-            file.write(write_line(record))
-            file.flush()
-            records.append(record)
+    arguments = resumable.options(__doc__, "calibration", 200).parse_args()
+    todo = [(mean, i) for mean in MEANS for i in range(arguments.replicates)]
+    records = resumable.gather(fit, todo, ("mean", "replicate"), arguments.records, arguments.workers)
     for mean in MEANS:
         some = [record for record in records if record["mean"] == mean]
         if some:
