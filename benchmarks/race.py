@@ -28,7 +28,7 @@ from benchmarks import millipede_peer, peers
 from benchmarks.interleaved import Record, record
 from benchmarks.one_by_one import Gibbs
 from sparse_langevin.linear import normal
-from sparse_langevin.linear.base import BURN_IN_MODELS
+from sparse_langevin.linear.base import BURN_IN
 from sparse_langevin.linear.collapsed import Chain, Draws
 from sparse_langevin.linear.moments import observed
 from sparse_langevin.linear.polygenic import Background
@@ -47,7 +47,7 @@ QUANTITIES = ("inclusion, worst", "inclusion, mean", "predictions, worst", "pred
 class Lengths(NamedTuple):
     """Warm-up, and draws of each chain: of ours (``THIN`` steps each), sweeps of Gibbs, steps of millipede."""
 
-    ours: tuple[int, int] = (BURN_IN_MODELS, 3000)
+    ours: tuple[int, int] = (BURN_IN, 3000)
     gibbs: tuple[int, int] = (200, 2000)
     millipede: tuple[int, int] = (1000, 2000)
     rounds: int = 3

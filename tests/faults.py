@@ -794,7 +794,12 @@ FAULTS = [
     ),
     Fault("outliers not noticed", "linear/regressor.py", "if abs(residual[worst]) > expected:", "if False:"),
     Fault("h without its determinant", "linear/polygenic.py", "log_prior() - 0.5 *", "log_prior() - 0.0 *"),
-    Fault("small effects without noise", "linear/polygenic.py", "noise = sigma * rng", "noise = 0.0 * rng"),
+    Fault(
+        "small effects without noise",
+        "linear/polygenic.py",
+        "rest = residual - sigma * rng",
+        "rest = residual - 0.0 * rng",
+    ),
     Fault("one root of the inverse Gaussian", "linear/polya_gamma.py", "rng.random() * (1.0 + ratio) < ratio", "True"),
     Fault("Polya-Gamma draws not tilted", "linear/polya_gamma.py", "rng.random() < math.exp(-0.5 * u * u * x)", "True"),
     Fault("series with a wrong factor", "linear/polya_gamma.py", "term = (2 * n + 1) *", "term = (2 * n - 1) *"),

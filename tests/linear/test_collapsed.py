@@ -187,19 +187,23 @@ def test_draws_given_the_model():
     assert stats.kstest(rest / sigma**2, stats.chi2(2 * target.half).cdf).pvalue > 1e-3
 
 
-def test_small_effects_are_those_of_ridge_regression():
+def test_small_effects_are_those_of_ridge_regression(monkeypatch):
     """Given h and sigma, and no other effects, b is normal with the mean of a ridge regression."""
     rng = np.random.default_rng(2)
     x = rng.standard_normal((30, 50))
     case = problem(x, x[:, :10].sum(1) + rng.standard_normal(30), True)
     z, h, sigma = case.design.columns(np.arange(50)), 6, 0.7
     many = np.full(4000, sigma)
-    draws = case.background.draw(case.design, np.repeat(case.y[:, None], 4000, axis=1), many, h, rng).T
+    monkeypatch.setattr(polygenic, "WIDTH", 16)
+    index = np.full(4000, h)
+    small = case.background.draw(case.design, np.repeat(case.y[:, None], 4000, axis=1), many, index, rng)
+    draws = np.concatenate([block for _, block in small.blocks()], axis=1)
     precision = (z.T @ z + 50 / VALUES[h] * np.eye(50)) / sigma**2
     mean = np.linalg.solve(precision, z.T @ case.y / sigma**2)
     covariance = np.linalg.inv(precision)
     error = np.sqrt(np.diag(covariance) / 4000)
     assert np.abs((draws.mean(0) - mean) / error).max() < 4.5
+    np.testing.assert_allclose(case.background.mean(case.design, case.y, h), mean, atol=1e-10)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=6 * covariance.max() / np.sqrt(4000))
     expected = case.y - np.linalg.solve(np.eye(30) + VALUES[h] * z @ z.T / 50, case.y)
     np.testing.assert_allclose(z @ mean, expected, atol=1e-10)
@@ -238,6 +242,8 @@ def test_a_design_copies_nothing_and_changes_nothing(kind):
     np.testing.assert_allclose(design.products(v), z.T @ v, atol=1e-4)
     np.testing.assert_allclose(design.products(v[:, 0]), z.T @ v[:, 0], atol=1e-4)
     np.testing.assert_allclose(design.combine(b), z @ b, atol=1e-4)
+    some = np.array([[0.0, 2.0, 0.0, -1.0, 0.5, 0.0], np.zeros(6)])
+    np.testing.assert_allclose(design.sums(sparse.csr_array(some)), some @ z.T, atol=1e-4)
     np.testing.assert_allclose(design.columns(np.array([1, 4])), z[:, [1, 4]], atol=1e-4)
     assert design.size == 6 and design.columns(np.array([], int)).shape == (20, 0)
 

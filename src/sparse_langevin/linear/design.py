@@ -59,6 +59,18 @@ class Design:
         found = np.asarray(self.x @ raw, dtype=float) - self.mean @ scaled
         return found if self.root is None else (self.root * found.T).T
 
+    def sums(self, coefficients: sparse.csr_array) -> Array:
+        """Return Z b of sparse coefficients, one row for each b."""
+        scaled = coefficients.copy()
+        scaled.data = scaled.data / self.std[scaled.indices]
+        shift = np.asarray(scaled @ self.mean)
+        places = scaled.indices if self.index is None else self.index[scaled.indices]
+        shape = len(shift), self.x.shape[1]
+        values = scaled.data if sparse.issparse(self.x) else scaled.data.astype(self.x.dtype, copy=False)
+        raw = sparse.csr_array((values, places, scaled.indptr), shape=shape) @ self.x.T
+        found: Array = (raw.toarray() if sparse.issparse(raw) else raw.astype(float)) - shift[:, None]
+        return found if self.root is None else self.root * found
+
     def squares(self, weights: Array) -> Array:
         """Return sum of w z_j^2 over the rows, for all predictors."""
         weights = weights if self.root is None else weights * self.root**2

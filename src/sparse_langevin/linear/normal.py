@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,13 +14,14 @@ from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.informed import likelihood_ratios
 from sparse_langevin.linear.model_state import GROUPS, SIZE, G, Indices
 from sparse_langevin.linear.polygenic import VALUES, Background, log_weights
+from sparse_langevin.linear.samples import Mixed, Samples
 
 MOST = 1000  # largest size of a model
 ASK_EVERY = 5  # one in so many draws of g draws h too
 ROTATED = (
     3.2e7  # bytes for all columns in the basis of the eigenvectors; beyond, those in view are computed when needed
 )
-DENSE_DRAWS = 2e8  # bytes of draws of all coefficients
+FEW, KEPT = 1000, 1 << 22  # draws with small effects of all predictors: at least so many, and numbers in them
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,24 @@ class Problem:
         turned = columns if self.background is None else self.background.rotated(columns)
         return np.ascontiguousarray(turned.T)
 
-    def coefficients(self, chains: list[Draws], rng: np.random.Generator) -> tuple[Any, Array]:
-        """Return draws of all coefficients of standardised predictors, one row each, and of sigma.
-
-        They are sparse unless some of them have small effects of all predictors.
-        """
+    def coefficients(self, chains: list[Draws], rng: np.random.Generator) -> tuple[Samples, Array]:
+        """Return draws of all coefficients of standardised predictors, one row each, and of sigma."""
         draws = Draws.joined(chains)
         sigma, h = draws.beside["sigma"], draws.beside["h"].astype(int)
         if self.background is None or not h.any():
             return draws.effects, sigma
-        few = max(200, int(DENSE_DRAWS / (8 * self.design.size)))
-        some = np.unique(np.linspace(0, len(h) - 1, few).astype(int)) if few < len(h) else np.arange(len(h))
-        effects = draws.effects[some]
-        found, sigma, h = effects.toarray(), sigma[some], h[some]
+        mean = np.asarray(draws.effects.mean(0)).ravel()
         for index in np.unique(h[h > 0]):
-            same = np.flatnonzero(h == index)
-            rest = self.y[:, None] - self.design.combine(found[same].T)
-            found[same] += self.background.draw(self.design, rest, sigma[same], int(index), rng).T
-        return found, sigma
+            same = h == index
+            rest = self.y - self.design.combine(np.asarray(draws.effects[same].mean(0)).ravel())
+            mean += same.mean() * self.background.mean(self.design, rest, int(index))
+        few = max(FEW, KEPT // self.design.size)
+        some = np.unique(np.linspace(0, len(h) - 1, few).astype(int)) if few < len(h) else np.arange(len(h))
+        effects, sigma, h = draws.effects[some], sigma[some], h[some]
+        there = np.flatnonzero(h)
+        rest = self.y[:, None] - self.design.sums(effects[there]).T
+        small = self.background.draw(self.design, rest, sigma[there], h[there], rng)
+        return Mixed(effects, small, there, mean, np.arange(self.design.size), np.ones(self.design.size)), sigma
 
     def fitted(self, draws: Draws, rows: Indices) -> Array:
         """Return the expected responses of some rows under each draw, small effects included, (draws, rows)."""

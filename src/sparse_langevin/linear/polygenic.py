@@ -5,15 +5,19 @@ of I + hK is known for every h; products of columns are then x'(I + hK)^-1 x. h 
 and is drawn together with g given the model.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.informed import weights_of_g
 from sparse_langevin.runtime.jit import compiled
 
-BLOCK = 1 << 22  # numbers of a block of columns
+BLOCK = 1 << 19  # numbers of a block of columns
+WIDTH = 256  # predictors whose small effects are made at a time
 VALUES = np.concatenate([[0.0], np.exp(np.linspace(np.log(0.02), np.log(50.0), 10))])
 
 
@@ -68,19 +72,59 @@ class Background:
         found: Array = self.vectors.T @ columns
         return found
 
-    def solved(self, index: int, rotated: Array) -> Array:
-        """Return (I + hK)^-1 v for columns v that have been rotated."""
-        found: Array = self.vectors @ (rotated / (1 + VALUES[index] * self.values)[:, None])
+    def solved(self, index: Any, rotated: Array) -> Array:
+        """Return (I + hK)^-1 v for columns v that have been rotated; h is one value, or one for each column."""
+        found: Array = self.vectors @ (rotated / (1 + VALUES[index] * self.values[:, None]))
         return found
 
-    def draw(self, design: Design, residual: Array, sigma: Array, index: int, rng: np.random.Generator) -> Array:
-        """Draw the small effects b given what the rest of the model leaves of the response, one column per draw."""
-        h, p = VALUES[index], design.size
-        b = sigma * np.sqrt(h / p) * rng.standard_normal((p, len(sigma)))
-        noise = sigma * rng.standard_normal(residual.shape)
-        rest = self.rotated(residual - design.combine(b) - noise)
-        found: Array = b + h / p * design.products(self.solved(index, rest))
+    def mean(self, design: Design, residual: Array, index: int) -> Array:
+        """Return the expected small effects given h and what the rest of the model leaves of the response."""
+        found: Array = (
+            VALUES[index] / design.size * design.products(self.solved(index, self.rotated(residual[:, None])))
+        )
+        return found[:, 0]
+
+    def draw(
+        self, design: Design, residual: Array, sigma: Array, index: NDArray[np.intp], rng: np.random.Generator
+    ) -> "SmallEffects":
+        """Draw the small effects given h and what the rest of the model leaves of the response, a column per draw."""
+        share = VALUES[index] / design.size
+        small = SmallEffects(design, sigma * np.sqrt(share), np.zeros((len(sigma), 0)), int(rng.integers(2**62)))
+        rest = residual - sigma * rng.standard_normal(residual.shape)
+        for block, places in enumerate(small.places()):
+            rest -= design.columns(places) @ small.first(block, len(places)).T
+        return replace(small, pull=(share * self.solved(index, self.rotated(rest))).T)
+
+
+@dataclass(frozen=True)
+class SmallEffects:
+    """Draws of the small effects b = b0 + (h/p) Z'(I + hK)^-1 (rest - Z b0 - noise) with b0 ~ N(0, sigma^2 h/p).
+
+    Of each only what Z' is applied to is kept, and b0 is made again from its seed where it is needed.
+    """
+
+    design: Design
+    spread: Array
+    """Standard deviation of b0, by draw."""
+    pull: Array
+    """(draws, rows)"""
+    seed: int
+
+    def places(self) -> Iterator[NDArray[np.intp]]:
+        """Return the predictors of each block."""
+        for start in range(0, self.design.size, WIDTH):
+            yield np.arange(start, min(start + WIDTH, self.design.size))
+
+    def first(self, block: int, width: int) -> Array:
+        """Return b0 of a block, (draws, predictors)."""
+        normal = np.random.default_rng([self.seed, block]).standard_normal((len(self.spread), width))
+        found: Array = self.spread[:, None] * normal
         return found
+
+    def blocks(self) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Return the predictors of each block, and its draws, (draws, predictors)."""
+        for block, places in enumerate(self.places()):
+            yield places, self.first(block, len(places)) + self.pull @ self.design.columns(places)
 
 
 @compiled

@@ -303,7 +303,7 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         if shift is None:
             width = self.fit_intercept / math.sqrt(scale.size)
             shift = np.random.default_rng(1).standard_normal(len(sigma)) * sigma * width
-        self.intercept_samples_ = scale.y_mean - self._samples @ scale.x_mean + scale.y_std * shift
+        self.intercept_samples_ = scale.y_mean - linear(self._samples, scale.x_mean[None])[:, 0] + scale.y_std * shift
         self.coef_, self.coef_std_ = moments_of(self._samples)
         self.intercept_ = float(scale.y_mean - self.coef_ @ scale.x_mean + scale.y_std * mean)
 

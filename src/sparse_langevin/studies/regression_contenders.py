@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.linear_model import ARDRegression, LassoCV
 from sklearn.preprocessing import StandardScaler
 
-from sparse_langevin.linear.base import GIBBS
+from sparse_langevin.linear.by_steps import GIBBS
 from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.sampling.methods import METHODS, method_named
 from sparse_langevin.studies import regression_paper
