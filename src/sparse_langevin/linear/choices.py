@@ -23,9 +23,10 @@ def chosen(
 ) -> NDArray[np.bool_]:
     """Return a mask of predictors.
 
-    ``"threshold"``: those with an inclusion probability above the threshold. ``"auto"``: these, and a representative of
-    each credible set. ``"sets"``: the representatives alone. ``"fdr"``: as many of the most probable ones as have, on
-    average, at most the share ``fdr`` of predictors without an effect. ``"best"``: the model that was drawn most often.
+    ``"threshold"``: those with an inclusion probability above the threshold. ``"auto"``: these, but of the members of
+    a credible set only its representative and those that are more likely in the model than not. ``"sets"``: the
+    representatives alone. ``"fdr"``: as many of the most probable ones as have, on average, at most the share ``fdr``
+    of predictors without an effect. ``"best"``: the model that was drawn most often.
     """
     if selection == "best":
         assert present is not None
@@ -33,6 +34,9 @@ def chosen(
     if selection == "fdr":
         return below_false_discovery_rate(inclusion, fdr)
     found = inclusion > threshold if selection != "sets" else np.zeros(len(inclusion), bool)
+    if selection == "auto":
+        for group in sets:
+            found[group.members] &= inclusion[group.members] > 0.5
     if selection != "threshold":
         found[[group.representative for group in sets]] = True
     return found

@@ -42,13 +42,14 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         ``"normal"``, or ``"student"`` for noise with heavy tails, whose degrees of freedom are learned: outliers count
         for little then. The latter needs ``method="gibbs"``, and leaves out the many small effects.
     threshold
-        A predictor is chosen if its inclusion probability is larger than this.
+        A predictor is chosen if its inclusion probability is larger than this: the default takes an effect that is
+        missed to be three times as bad as one that is not there. With 0.5, a predictor has to be more likely than not.
     selection
-        What `get_support` and `transform` choose. ``"auto"``: predictors above the threshold and one representative of
-        each credible set; if there are none although predictors matter, a few that together reproduce the predictions,
-        with a warning. ``"threshold"``: those above the threshold only. ``"sets"``: the representatives only.
-        ``"fdr"``: the most probable ones, as many as keep the expected share of false ones at ``fdr``. ``"best"``: the
-        model that was drawn most often.
+        What `get_support` and `transform` choose. ``"auto"``: predictors above the threshold, but of a credible
+        set only one representative and members above 0.5; if there are none although predictors matter, a few that
+        together reproduce the predictions, with a warning. ``"threshold"``: those above the threshold only.
+        ``"sets"``: the representatives only. ``"fdr"``: the most probable ones, as many as keep the expected share of
+        false ones at ``fdr``. ``"best"``: the model that was drawn most often.
     fdr
         The expected share of chosen predictors without an effect, for ``selection="fdr"``.
     fit_intercept

@@ -20,7 +20,7 @@ from scipy.special import gammaln, logsumexp
 
 Array = NDArray[np.float64]
 
-FEWEST = 1.0  # smallest expected number of effects; with 2, simulations of one effect on average state too many
+FEWEST = 0.5  # smallest expected number of effects; with 1, simulations of one effect on average state too many
 RESOLVED = 20.0  # squared standard errors; with 10, these simulations state too many as well
 USUAL = 10.0  # expected number of effects up to which all orders of magnitude are equally likely
 NODES = 200  # values of delta
