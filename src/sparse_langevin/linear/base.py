@@ -1,9 +1,11 @@
 """The base of the scikit-learn estimators: what all have in common, from parameters to selection and diagnostics."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from functools import partial
+from numbers import Integral
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -25,11 +27,24 @@ from sparse_langevin.linear.families import Family
 from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.moments import Scale
 from sparse_langevin.linear.runner import Plan
-from sparse_langevin.linear.settling import Data, Diagnosis, Posterior, settle
+from sparse_langevin.linear.settling import Diagnosis, Posterior, Run
+from sparse_langevin.runtime.progress import progress_bar
 from sparse_langevin.runtime.warn import warn
 
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 BURN_IN = 1000  # steps of chains over models
+LATER = {  # parameters that leave the chains as they are, so that these can go on after a change
+    "threshold",
+    "selection",
+    "fdr",
+    "max_steps",
+    "target_rhat",
+    "target_ess",
+    "warm_start",
+    "verbose",
+    "n_jobs",
+}
+T = TypeVar("T")
 
 
 @dataclass(repr=False, eq=False)
@@ -47,6 +62,8 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     max_steps: int = 20_000
     target_rhat: float = 1.02
     target_ess: float = 400.0
+    warm_start: bool = False
+    verbose: bool | int = False
     n_jobs: int | None = None
     random_state: Any = None
 
@@ -118,19 +135,52 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return found if found.several else None
 
     def _settled(
-        self, problem: Data, regressions: Sequence[Regression], watched: NDArray[np.intp], rng: np.random.Generator
-    ) -> Posterior:
-        """Run a chain over models for each of ``regressions``."""
-        return settle(problem, regressions, self._plan(), watched, rng, self._workers())
+        self,
+        observations: Any,
+        build: Callable[[], T],
+        start: Callable[[T], Sequence[Regression]],
+        watched: NDArray[np.intp],
+        rng: np.random.Generator,
+    ) -> tuple[T, Posterior]:
+        """Run a chain over models for each regression that is started on a problem; return the problem, too.
+
+        With ``warm_start``, problem and chains are those of the fit before if nothing that matters has changed.
+        """
+        plan, before, self._warm = self._plan(), getattr(self, "_warm", None), None
+        key = self._key(observations) if self.warm_start else ""
+        if self.warm_start and before is not None and before[0] == key:
+            _, problem, run = before
+        else:
+            problem = build()
+            run = Run(start(problem), rng)
+        total = plan.burn_in + plan.max_steps
+        with progress_bar(total, bool(self.verbose)) as advance:
+            report = partial(_advanced, advance, total) if self.verbose else None
+            posterior = run.go_on(problem, plan, watched, self._workers(), report)
+        self._warm = (key, problem, run) if self.warm_start else None  # only now: an interrupted run is forgotten
+        return problem, posterior
+
+    def _key(self, observations: Any) -> str:
+        """Return a text that differs if chains for these observations and parameters are others."""
+        matters = {name: value for name, value in self.get_params(deep=False).items() if name not in LATER}
+        if not isinstance(self.random_state, Integral):
+            matters["random_state"] = None
+        found: str = joblib.hash((type(self).__name__, matters, observations))
+        return found
 
     def _sample_family(
-        self, design: Design, family: Family, scale: Scale, watched: NDArray[np.intp], rng: np.random.Generator
+        self, observations: Any, design: Design, family: Family, scale: Scale, rng: np.random.Generator
     ) -> Posterior:
         """Sample models for responses that are normal given weights of the rows, and describe them."""
-        groups = self._groups(scale.used)
-        problem = augmented.Problem(design, family, groups)
-        regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
-        posterior = self._settled(problem, regressions, watched, rng)
+        rows, groups = design.x.shape[0], self._groups(scale.used)
+        watched = np.arange(0, rows, max(1, rows // WATCHED))
+        _, posterior = self._settled(
+            observations,
+            lambda: augmented.Problem(design, family, groups),
+            lambda problem: [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)],
+            watched,
+            rng,
+        )
         self._describe_models(posterior, design, scale, groups)
         return posterior
 
@@ -176,3 +226,8 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the targets.",
                 ConvergenceWarning,
             )
+
+
+def _advanced(advance: Callable[[int, str], None], total: int, steps: int, text: str) -> None:
+    """Move a progress bar."""
+    advance(min(steps, total), text)

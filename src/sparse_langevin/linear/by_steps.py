@@ -37,6 +37,8 @@ class BySteps(SparseBayes):
             raise ValueError(f"groups need method='gibbs', got method={self.method!r}")
         if not (self.fit_intercept or self._exact):
             raise ValueError(f"fit_intercept=False needs method='gibbs', got method={self.method!r}")
+        if self.warm_start and not self._exact:
+            raise ValueError(f"warm_start=True needs method='gibbs', got method={self.method!r}")
         set_anyway = [name for name in OF_STEPS if getattr(self, name) != getattr(BySteps, name)]
         if self._exact and set_anyway:
             warn(

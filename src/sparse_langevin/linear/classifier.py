@@ -12,7 +12,6 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from sparse_langevin.linear.base import WATCHED
 from sparse_langevin.linear.by_steps import GIBBS, BySteps
 from sparse_langevin.linear.checks import check_level, checked_weights
 from sparse_langevin.linear.class_steps import class_chains
@@ -200,8 +199,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
     ) -> tuple[list[Samples], Array]:
         """Sample models, with the coefficients integrated out; return coefficients of each score, and intercepts."""
         family = Classes(labels, rows.weight, self.fit_intercept)
-        watched = rng.permutation(len(labels))[:WATCHED]
-        draws = self._sample_family(rows.unweighted(scale), family, scale, watched, rng).draws
+        draws = self._sample_family(rows, rows.unweighted(scale), family, scale, rng).draws
         p = draws.effects.shape[1] // family.responses
         return [draws.effects[:, k * p : (k + 1) * p] for k in range(family.responses)], draws.beside["intercept"]
 

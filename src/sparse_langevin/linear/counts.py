@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import mean_poisson_deviance
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from sparse_langevin.linear.base import WATCHED, SparseBayes
+from sparse_langevin.linear.base import SparseBayes
 from sparse_langevin.linear.checks import check_level, checked_weights
 from sparse_langevin.linear.families.exposed import Exposed
 from sparse_langevin.linear.gaussian import Array
@@ -151,8 +151,7 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         (y, exposure), weight = rows.y.T, rows.weight
         family = Exposed(y, exposure, weight, self.fit_intercept)
         if scale.used.any():
-            watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-            draws = self._sample_family(rows.unweighted(scale), family, scale, watched, rng).draws
+            draws = self._sample_family(rows, rows.unweighted(scale), family, scale, rng).draws
             self._describe(draws.effects, draws.beside["intercept"][:, 0], draws.beside["r"], scale)
         else:
             self._describe(np.zeros((1, 0)), family.intercepts(), np.array([family.start(rng)["r"]]), scale)

@@ -80,6 +80,13 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         Sampling ends when R-hat of all that is reported is at most this and its effective sample size is large enough.
     target_ess
         The effective sample size at which sampling may end.
+    warm_start
+        If true, the chains are kept, also in a pickle, and another `fit` to the same data goes on where they stopped:
+        after raising ``max_steps`` or ``target_ess`` it costs only what is added. If the data or parameters that change
+        the chains are others (all but ``max_steps``, the targets, ``threshold``, ``selection``, ``fdr``, ``n_jobs`` and
+        ``verbose``), it starts anew, and so it does after an interruption. Needs ``method="gibbs"``.
+    verbose
+        Whether to show a progress bar for chains over models: the steps taken, and what has not settled yet.
     n_jobs
         Number of chains that run at the same time, each in a thread. As everywhere in scikit-learn, None means 1 unless
         a `joblib.parallel_config` says otherwise, and -1 uses all cores. The results do not depend on it.
@@ -240,19 +247,27 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         if not scale.varies:
             return self._describe_a_constant(scale)
         groups = self._groups(scale.used)
-        background = Background.of(design, y) if affordable(len(y), design.size) else None
-        problem = normal.Problem(
-            design,
-            y,
-            rest,
-            float(scale.size),
-            background=background,
-            fitted_means=int(self.fit_intercept),
-            groups=groups,
-        )
+
+        def build() -> normal.Problem:
+            background = Background.of(design, y) if affordable(len(y), design.size) else None
+            return normal.Problem(
+                design,
+                y,
+                rest,
+                float(scale.size),
+                background=background,
+                fitted_means=int(self.fit_intercept),
+                groups=groups,
+            )
+
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-        regressions = [normal.NormalRegression(problem) for _ in range(self.n_chains)]
-        posterior = self._settled(problem, regressions, watched, rng)
+        problem, posterior = self._settled(
+            observations,
+            build,
+            lambda problem: [normal.NormalRegression(problem) for _ in range(self.n_chains)],
+            watched,
+            rng,
+        )
         samples, sigma = problem.coefficients(posterior.chains, rng)
         self._describe(samples, sigma, scale)
         self._describe_models(posterior, design, scale, groups)
@@ -267,8 +282,7 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         scale = replace(scale, y_mean=centre, y_std=spread)
         y = (observations.y - scale.y_mean) / scale.y_std
         family = Student(y, observations.weight, self.fit_intercept)
-        watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-        draws = self._sample_family(replace(design, root=None), family, scale, watched, rng).draws
+        draws = self._sample_family(observations, replace(design, root=None), family, scale, rng).draws
         self._describe(draws.effects, draws.beside["sigma"], scale, draws.beside["intercept"][:, 0])
         self.nu_samples_ = draws.beside["nu"]
 

@@ -166,14 +166,15 @@ class Counts:
         y = _numbers(target, "counts")
         if len(bad := np.flatnonzero((y < 0) | (y != np.round(y)))):
             raise ValueError(
-                f"the target {target.name!r} holds {str(target.texts[bad[0]])!r}, but --family counts needs whole numbers "
-                "from 0 on: take gaussian"
+                f"the target {target.name!r} holds {str(target.texts[bad[0]])!r}, but --family counts needs whole "
+                "numbers from 0 on: take gaussian"
             )
         return y
 
     def coded(self, y: NDArray[Any]) -> Values:
         """Return logarithms as a column, of the counts and one more."""
-        return np.log1p(y)[:, None]
+        logarithms: Values = np.log1p(y)[:, None]
+        return logarithms
 
     def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
         """Return a regression of counts, which learns how many effects to expect."""
@@ -245,7 +246,8 @@ def _numbers(target: Target, family: str) -> NDArray[Any]:
     """Return the numbers of a target."""
     if target.numbers is None:
         raise ValueError(
-            f"the target {target.name!r} holds {str(target.texts[0])!r}, but --family {family} needs numbers: take classes"
+            f"the target {target.name!r} holds {str(target.texts[0])!r}, but --family {family} needs numbers: take "
+            "classes"
         )
     return target.numbers
 
