@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import joblib
 import numpy as np
@@ -25,11 +25,16 @@ from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.families import Family
 from sparse_langevin.linear.groups import Groups
+from sparse_langevin.linear.inference_data import inference_data
 from sparse_langevin.linear.moments import Scale
 from sparse_langevin.linear.runner import Plan
+from sparse_langevin.linear.samples import Samples
 from sparse_langevin.linear.settling import Diagnosis, Posterior, Run
 from sparse_langevin.runtime.progress import progress_bar
 from sparse_langevin.runtime.warn import warn
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
 
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 BURN_IN = 1000  # steps of chains over models
@@ -49,7 +54,11 @@ T = TypeVar("T")
 
 @dataclass(repr=False, eq=False)
 class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class with the common parameters as fields, which scikit-learn reads from the generated ``__init__``."""
+    """Base class with the common parameters as fields, which scikit-learn reads from the generated ``__init__``.
+
+    Others have ``_samples``, draws of the coefficients, and ``_new_responses(X, rng)``, which yields draws of new
+    responses, (draws, rows), some draws at a time.
+    """
 
     _: KW_ONLY
     threshold: float = 0.5
@@ -89,6 +98,25 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 UserWarning,
             )
         return found
+
+    def to_arviz(self, X: Any = None, y: Any = None, *, predictors: Any = None) -> "InferenceData":
+        """Return all draws as ArviZ's InferenceData, with the chains kept apart.
+
+        With rows ``X`` there are also draws of new responses for them (``posterior_predictive``), and with responses
+        ``y`` these as ``observed_data``; labels are given by their place in ``classes_``. ``predictors``, indices or a
+        mask such as ``get_support()``, leaves coefficients and inclusion of all others out.
+        """
+        check_is_fitted(self)
+        rng = np.random.default_rng(0)
+        predictive = None if X is None else np.concatenate(list(self._new_responses(self._new_rows(X), rng)))
+        return inference_data(self, self._each(), predictors, predictive, None if y is None else self._coded(y))
+
+    def _each(self) -> list[Samples]:
+        """Return draws of the coefficients, (draws, predictors), for each row of ``coef_``."""
+        return [self._samples]
+
+    def _coded(self, y: Any) -> NDArray[Any]:
+        return np.asarray(y)
 
     def _sets(self) -> list[CredibleSet]:
         return getattr(self, "credible_sets_", [])
@@ -187,6 +215,9 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _describe_models(self, posterior: Posterior, design: Design, scale: Scale, groups: Groups | None) -> None:
         """Store what draws of models say of the predictors."""
         p, draws, used, size = design.size, posterior.draws.effects, np.flatnonzero(scale.used), len(scale.x_mean)
+        drawn = posterior.draws.beside
+        self._beside = {name: values for name, values in drawn.items() if name in ("g", "h")}
+        self._beside["number_of_effects"] = np.diff(draws.indptr).astype(float)
         by_response = [draws[:, start : start + p] for start in range(0, draws.shape[1], p)]
         present = sum(((effects != 0).astype(np.int8) for effects in by_response[1:]), (by_response[0] != 0)) != 0
         present = sparse.csr_array(present)
@@ -208,7 +239,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _describe_no_models(self, size: int) -> None:
         """Store that there is no predictor that varies."""
         self.inclusion_probability_, self.inclusion_samples_ = np.zeros(size), sparse.csr_array((1, size), dtype=bool)
-        self.credible_sets_ = []
+        self.credible_sets_, self._beside = [], {}
         self.diagnostics_: dict[str, Diagnosis] = {}
         self._summary = np.empty(0, np.intp)
         self.rhat_, self.ess_, self.n_steps_ = 1.0, math.inf, 0

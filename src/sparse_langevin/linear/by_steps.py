@@ -85,6 +85,9 @@ class BySteps(SparseBayes):
 
     def _report(self, chains: Chains) -> None:
         """Store the diagnostics, and warn if the chains have not converged."""
+        for name in ("inclusion_samples_", "credible_sets_", "diagnostics_", "_summary", "_warm"):
+            self.__dict__.pop(name, None)  # of a fit by another method
+        self._beside: dict[str, Array] = {}
         self.rhat_, self.ess_, self.n_steps_ = chains.rhat, chains.ess, chains.steps
         if chains.rhat > self.target_rhat or chains.ess < self.target_ess:
             warn(

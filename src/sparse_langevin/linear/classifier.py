@@ -1,6 +1,7 @@
 """Logistic and softmax regression with variable selection, as a scikit-learn estimator."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -125,9 +126,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
         """Return the probabilities of the classes, (rows, classes), averaged over the posterior."""
         X = self._new_rows(X)
         total = np.zeros((X.shape[0], len(self.classes_)))
-        for part in scores(self._samples, self.intercept_samples_, X):
-            if part.shape[2] == 1:
-                part = np.concatenate([np.zeros_like(part), part], axis=2)
+        for part in self._scores(X):
             part = np.exp(part - part.max(2, keepdims=True))
             total += (part / part.sum(2, keepdims=True)).sum(0)
         return total / len(self.intercept_samples_)
@@ -149,6 +148,22 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
     def coef_samples_(self) -> Array:
         """Posterior draws of the coefficients, of shape (draws, rows of ``coef_``, predictors)."""
         return np.stack([dense(samples) for samples in self._samples], axis=1)
+
+    def _scores(self, X: Any) -> Iterator[Array]:
+        """Yield scores of all classes, (draws, rows, classes), of some draws at a time."""
+        for part in scores(self._samples, self.intercept_samples_, X):
+            yield np.concatenate([np.zeros_like(part), part], axis=2) if part.shape[2] == 1 else part
+
+    def _new_responses(self, X: Any, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+        for part in self._scores(X):
+            yield (part + rng.gumbel(size=part.shape)).argmax(2)
+
+    def _each(self) -> list[Samples]:
+        return self._samples
+
+    def _coded(self, y: Any) -> NDArray[Any]:
+        places: NDArray[np.intp] = np.searchsorted(self.classes_, y)
+        return places
 
     @property
     def _exact(self) -> bool:

@@ -1,5 +1,6 @@
 """Regression of counts with variable selection, as a scikit-learn estimator."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -106,15 +107,12 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         """
         check_level(level)
         X = self._new_rows(X)
-        exposure = checked_exposure(exposure, X)
-        rng, bounds = np.random.default_rng(0), np.empty((2, X.shape[0]))
-        r = self.dispersion_samples_[:, None]
-        for start in range(0, X.shape[0], size := max(1, (1 << 22) // len(r))):
+        exposure, bounds = checked_exposure(exposure, X), np.empty((2, X.shape[0]))
+        rng, size = np.random.default_rng(0), max(1, (1 << 22) // len(self.dispersion_samples_))
+        for start in range(0, X.shape[0], size):
             some = slice(start, start + size)
-            score = np.concatenate(list(scores([self._samples], self.intercept_samples_[:, None], X[some])))[:, :, 0]
-            mean = np.minimum(np.exp(np.minimum(score, LARGEST)) * exposure[some], 1e15)  # larger ones have no integers
-            counts = rng.poisson(rng.standard_gamma(r, mean.shape) * (mean / r))
-            bounds[:, some] = np.quantile(counts, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf")
+            new = np.concatenate(list(self._new_responses(X[some], rng, exposure[some])))
+            bounds[:, some] = np.quantile(new, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf")
         return bounds[0], bounds[1]
 
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
@@ -138,6 +136,14 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
     def coef_samples_(self) -> Array:
         """Posterior draws of the coefficients, of shape (draws, predictors)."""
         return dense(self._samples)
+
+    def _new_responses(self, X: Any, rng: np.random.Generator, exposure: Any = 1.0) -> Iterator[Array]:
+        done = 0
+        for part in scores([self._samples], self.intercept_samples_[:, None], X):
+            r, done = self.dispersion_samples_[done : done + len(part), None], done + len(part)
+            mean = np.exp(np.minimum(part[:, :, 0], LARGEST)) * exposure
+            mean = np.minimum(mean, 1e15)  # there are no larger integers
+            yield rng.poisson(rng.standard_gamma(r, mean.shape) * (mean / r))
 
     def _data(self, X: Any, y: Any, sample_weight: Any, exposure: Any, **options: Any) -> tuple[Any, Array, Array]:
         """Return X, counts and exposures side by side, and weights, after all checks."""

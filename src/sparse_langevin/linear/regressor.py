@@ -1,6 +1,7 @@
 """Linear regression with variable selection, as a scikit-learn estimator; there may be more predictors than rows."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -174,12 +175,8 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         check_level(level)
         X = self._new_rows(X)
         draws = self._draws(X)
-        rng = np.random.default_rng(0)
-        noise = rng.standard_normal((len(draws), 1))  # the same for all rows, for smooth bounds
-        if self.noise == "student":
-            noise /= np.sqrt(rng.chisquare(self.nu_samples_) / self.nu_samples_)[:, None]
-        scale = self.sigma_samples_[:, None] if self._exact else self.sigma_
-        lower, upper = np.quantile(draws + scale * noise, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        noise = self._noise(np.random.default_rng(0), 1)  # the same for all rows, for smooth bounds
+        lower, upper = np.quantile(draws + noise, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return lower, upper
 
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
@@ -197,6 +194,18 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         """Return the expected responses under each posterior draw, of shape (draws, rows)."""
         draws: Array = linear(self._samples, X) + self.intercept_samples_[:, None]
         return draws
+
+    def _noise(self, rng: np.random.Generator, rows: int) -> Array:
+        """Draw noise, (draws, rows)."""
+        noise = rng.standard_normal((len(self.intercept_samples_), rows))
+        if self.noise == "student":
+            nu = self.nu_samples_[:, None]
+            noise /= np.sqrt(rng.chisquare(nu, noise.shape) / nu)
+        found: Array = noise * (self.sigma_samples_[:, None] if self._exact else self.sigma_)
+        return found
+
+    def _new_responses(self, X: Any, rng: np.random.Generator) -> Iterator[Array]:
+        yield self._draws(X) + self._noise(rng, X.shape[0])
 
     def _noise_variance(self) -> float:
         """Return the variance of an observation around its mean; infinite for noise with very heavy tails."""
@@ -219,6 +228,7 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
     def _learn(self, observations: Observations) -> Self:
         """Sample from the posterior given all observations so far."""
         rng = self._generator()
+        self.__dict__.pop("nu_samples_", None)  # of other noise
         (self._learn_models if self._exact else self._learn_by_steps)(observations, rng)
         self._observations = observations  # only now, so that an interrupted call can be repeated
         return self
@@ -306,7 +316,8 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         used = int(scale.used.sum())
         self._describe(np.zeros((1, used)), np.full(1, float(not used)), scale)
         self._describe_no_models(len(scale.x_mean))
-        self.nu_samples_ = np.full(1, NU[-1])
+        if self.noise == "student":
+            self.nu_samples_ = np.full(1, NU[-1])
 
     def _describe(self, samples: Samples, sigma: Array, scale: Scale, intercept: Array | None = None) -> None:
         """Turn standardised draws into fitted attributes in the user's units."""
