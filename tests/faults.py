@@ -792,7 +792,7 @@ FAULTS = [
     Fault(
         "the least frequent model", "linear/choices.py", "models.most_common(1)[0][0]", "models.most_common()[-1][0]"
     ),
-    Fault("outliers not noticed", "linear/regressor.py", "if abs(residual[worst]) > expected:", "if False:"),
+    Fault("outliers not noticed", "linear/residuals.py", "if abs(residual[worst]) > expected:", "if False:"),
     Fault("h without its determinant", "linear/polygenic.py", "log_prior() - 0.5 *", "log_prior() - 0.0 *"),
     Fault("small effects without noise", "linear/polygenic.py", "noise = sigma * rng", "noise = 0.0 * rng"),
     Fault("one root of the inverse Gaussian", "linear/polya_gamma.py", "rng.random() * (1.0 + ratio) < ratio", "True"),

@@ -76,6 +76,8 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
     random_state: Any = None
 
+    _of = ""  # the name of the response in warnings, if there are several
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -91,10 +93,10 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if self.selection == "auto" and len(rest):
             found[rest] = True
             warn(
-                f"more predictors matter than can be named: for {len(rest)} of the {found.sum()} chosen ones the "
-                f"inclusion probability is not above {self.threshold:g}, and no credible set stands for them. They are "
-                "chosen because all together reproduce 90 % of the variance of the predictions; others may do so as "
-                "well.",
+                f"{self._of}more predictors matter than can be named: for {len(rest)} of the {found.sum()} chosen ones "
+                f"the inclusion probability is not above {self.threshold:g}, and no credible set stands for them. They "
+                "are chosen because all together reproduce 90 % of the variance of the predictions; others may do so "
+                "as well.",
                 UserWarning,
             )
         return found
@@ -107,9 +109,9 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         mask such as ``get_support()``, leaves coefficients and inclusion of all others out.
         """
         check_is_fitted(self)
-        rng = np.random.default_rng(0)
+        each, rng = self._each(), np.random.default_rng(0)
         predictive = None if X is None else np.concatenate(list(self._new_responses(self._new_rows(X), rng)))
-        return inference_data(self, self._each(), predictors, predictive, None if y is None else self._coded(y))
+        return inference_data(self, each, predictors, predictive, None if y is None else self._coded(y))
 
     def _each(self) -> list[Samples]:
         """Return draws of the coefficients, (draws, predictors), for each row of ``coef_``."""
@@ -183,7 +185,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             run = Run(start(problem), rng)
         total = plan.burn_in + plan.max_steps
         with progress_bar(total, bool(self.verbose)) as advance:
-            report = partial(_advanced, advance, total) if self.verbose else None
+            report = partial(_advanced, advance, total, self._of) if self.verbose else None
             posterior = run.go_on(problem, plan, watched, self._workers(), report)
         self._warm = (key, problem, run) if self.warm_start else None  # only now: an interrupted run is forgotten
         return problem, posterior
@@ -253,12 +255,13 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if wrong := posterior.unsettled(self._plan()):
             named = "; ".join(f"{name}: R-hat {d.rhat:.3f}, {d.ess:.0f} effective draws" for name, d in wrong.items())
             warn(
-                f"after {posterior.steps} steps {self.n_chains} chains have not settled. {named} (targets: at most "
-                f"{self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the targets.",
+                f"{self._of}after {posterior.steps} steps {self.n_chains} chains have not settled. {named} (targets: "
+                f"at most {self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the "
+                "targets.",
                 ConvergenceWarning,
             )
 
 
-def _advanced(advance: Callable[[int, str], None], total: int, steps: int, text: str) -> None:
+def _advanced(advance: Callable[[int, str], None], total: int, of: str, steps: int, text: str) -> None:
     """Move a progress bar."""
-    advance(min(steps, total), text)
+    advance(min(steps, total), of + text)

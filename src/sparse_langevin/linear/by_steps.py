@@ -91,10 +91,10 @@ class BySteps(SparseBayes):
         self.rhat_, self.ess_, self.n_steps_ = chains.rhat, chains.ess, chains.steps
         if chains.rhat > self.target_rhat or chains.ess < self.target_ess:
             warn(
-                f"after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat {chains.rhat:.3f} "
-                f"(target: at most {self.target_rhat:g}) and an effective sample size of {chains.ess:.0f} (target: at "
-                f"least {self.target_ess:g}). Means are usually fine; intervals may be rough. Increase max_steps, or "
-                "relax the targets.",
+                f"{self._of}after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat "
+                f"{chains.rhat:.3f} (target: at most {self.target_rhat:g}) and an effective sample size of "
+                f"{chains.ess:.0f} (target: at least {self.target_ess:g}). Means are usually fine; intervals may be "
+                "rough. Increase max_steps, or relax the targets.",
                 ConvergenceWarning,
             )
 

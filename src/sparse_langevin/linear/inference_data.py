@@ -9,7 +9,7 @@ from scipy import sparse
 
 from sparse_langevin.linear.design import Array
 from sparse_langevin.linear.polygenic import VALUES
-from sparse_langevin.linear.samples import Samples
+from sparse_langevin.linear.samples import Samples, dense
 from sparse_langevin.runtime.extras import require
 from sparse_langevin.runtime.memory import require_memory
 
@@ -53,7 +53,7 @@ def inference_data(
     )
     classes = getattr(model, "classes_", None)
     of_class = ["class"] if classes is not None else []
-    coef = np.stack([_dense(own[:, places]) for own in samples], axis=1)
+    coef = np.stack([_columns(own, places) for own in samples], axis=1)
     posterior: dict[str, NDArray[Any]] = {"coef": coef if of_class else coef[:, 0]}
     posterior["intercept"] = model.intercept_samples_
     posterior |= {name: getattr(model, f"{name}_samples_") for name in MEANING if _drawn(model, name)}
@@ -61,7 +61,7 @@ def inference_data(
     if "h" in posterior:
         posterior["h"] = VALUES[posterior["h"].astype(int)]
     if model._beside:
-        posterior["inclusion"] = _dense(model.inclusion_samples_[:, places]).astype(np.int8)
+        posterior["inclusion"] = _columns(model.inclusion_samples_, places).astype(np.int8)
     names = getattr(model, "feature_names_in_", None)
     coords = {"predictor": np.array([f"x{j}" for j in places] if names is None else names[places], dtype=str)}
     if classes is not None:
@@ -85,8 +85,8 @@ def _drawn(model: Any, name: str) -> bool:
     return name != "inclusion" and hasattr(model, f"{name}_samples_")
 
 
-def _dense(samples: Samples) -> Array:
-    found: Array = samples.toarray() if sparse.issparse(samples) else np.asarray(samples)
+def _columns(samples: Samples, places: NDArray[np.intp]) -> Array:
+    found: Array = samples[:, places].toarray() if sparse.issparse(samples) else dense(samples)[:, places]
     return found
 
 

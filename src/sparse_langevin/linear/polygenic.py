@@ -5,7 +5,7 @@ of I + hK is known for every h; products of columns are then x'(I + hK)^-1 x. h 
 and is drawn together with g given the model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,6 +62,13 @@ class Background:
             product[:, block] = (shrink * turned) @ z
         log_weight = log_prior() - 0.5 * np.log1p(VALUES[:, None] * values).sum(1)
         return cls(vectors, values, square, product, shrink @ turned**2, log_weight, turned)
+
+    def for_response(self, design: Design, y: Array) -> "Background":
+        """Return the same for another response to the same predictors."""
+        turned = self.rotated(y)
+        shrunk = turned / (1 + VALUES[:, None] * self.values)
+        product = design.products(self.vectors @ shrunk.T).T
+        return replace(self, product=np.ascontiguousarray(product), total=shrunk @ turned, response=turned)
 
     def rotated(self, columns: Array) -> Array:
         """Return columns in the basis of the eigenvectors."""
