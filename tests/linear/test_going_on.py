@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesCountRegressor, SparseBayesRegressor
-from sparse_langevin.linear import base, settling
+from sparse_langevin.linear import going_on, settling
 from sparse_langevin.linear.collapsed import Chain
 
 rng = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def test_a_progress_bar_if_asked_for(kind, capfd):
 
 def test_what_is_shown_on_the_way(monkeypatch):
     told = []
-    monkeypatch.setattr(base, "_advanced", lambda advance, total, of, steps, text: told.append((steps, text)))
+    monkeypatch.setattr(going_on, "_advanced", lambda advance, total, of, steps, text: told.append((steps, text)))
     options = SHORT | {"max_steps": 40_000, "target_ess": 1000.0, "target_rhat": 1.1}
     model = SparseBayesRegressor(**options, verbose=True).fit(X, Y)
     steps, texts = zip(*told, strict=True)

@@ -1,11 +1,8 @@
 """The base of the scikit-learn estimators: what all have in common, from parameters to selection and diagnostics."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import joblib
 import numpy as np
@@ -20,17 +17,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sparse_langevin.linear import augmented
 from sparse_langevin.linear.checks import RULES
 from sparse_langevin.linear.choices import chosen
-from sparse_langevin.linear.collapsed import Regression
 from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
-from sparse_langevin.linear.design import Design
+from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.families import Family
+from sparse_langevin.linear.going_on import settled
 from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.inference_data import inference_data
 from sparse_langevin.linear.moments import Scale
 from sparse_langevin.linear.runner import Plan
 from sparse_langevin.linear.samples import Samples
-from sparse_langevin.linear.settling import Diagnosis, Posterior, Run
-from sparse_langevin.runtime.progress import progress_bar
+from sparse_langevin.linear.settling import Diagnosis, Posterior
 from sparse_langevin.runtime.warn import warn
 
 if TYPE_CHECKING:
@@ -38,18 +34,6 @@ if TYPE_CHECKING:
 
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 BURN_IN = 1000  # steps of chains over models
-LATER = {  # parameters that leave the chains as they are, so that these can go on after a change
-    "threshold",
-    "selection",
-    "fdr",
-    "max_steps",
-    "target_rhat",
-    "target_ess",
-    "warm_start",
-    "verbose",
-    "n_jobs",
-}
-T = TypeVar("T")
 
 
 @dataclass(repr=False, eq=False)
@@ -133,7 +117,21 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """Return X, or X and y, after scikit-learn's checks; sparse and imprecise observations stay so."""
         options = {"accept_sparse": ("csc", "csr"), "dtype": [np.float64, np.float32]} | options
-        return validate_data(self, X, y, **options)
+        checked = validate_data(self, X, y, **options)
+        if not isinstance(y, str):
+            self._precision = checked[0].dtype
+        return checked
+
+    def _rounded(self) -> Self:
+        """Give the coefficients the precision of the predictors; all is computed in double precision before."""
+        for name in ("coef_", "coef_std_", "intercept_"):
+            value = getattr(self, name)
+            setattr(self, name, value if isinstance(value, float) else value.astype(self._precision, copy=False))
+        return self
+
+    def _as_precise(self, values: Array, X: Any) -> Array:
+        """Give predictions for some rows the precision that sums of products with the coefficients would have."""
+        return values.astype(np.result_type(X.dtype, self._precision), copy=False)
 
     def _new_rows(self, X: Any) -> Any:
         """Return rows to be predicted, after all checks."""
@@ -164,47 +162,14 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         found = Groups.of(labels[used])
         return found if found.several else None
 
-    def _settled(
-        self,
-        observations: Any,
-        build: Callable[[], T],
-        start: Callable[[T], Sequence[Regression]],
-        watched: NDArray[np.intp],
-        rng: np.random.Generator,
-    ) -> tuple[T, Posterior]:
-        """Run a chain over models for each regression that is started on a problem; return the problem, too.
-
-        With ``warm_start``, problem and chains are those of the fit before if nothing that matters has changed.
-        """
-        plan, before, self._warm = self._plan(), getattr(self, "_warm", None), None
-        key = self._key(observations) if self.warm_start else ""
-        if self.warm_start and before is not None and before[0] == key:
-            _, problem, run = before
-        else:
-            problem = build()
-            run = Run(start(problem), rng)
-        total = plan.burn_in + plan.max_steps
-        with progress_bar(total, bool(self.verbose)) as advance:
-            report = partial(_advanced, advance, total, self._of) if self.verbose else None
-            posterior = run.go_on(problem, plan, watched, self._workers(), report)
-        self._warm = (key, problem, run) if self.warm_start else None  # only now: an interrupted run is forgotten
-        return problem, posterior
-
-    def _key(self, observations: Any) -> str:
-        """Return a text that differs if chains for these observations and parameters are others."""
-        matters = {name: value for name, value in self.get_params(deep=False).items() if name not in LATER}
-        if not isinstance(self.random_state, Integral):
-            matters["random_state"] = None
-        found: str = joblib.hash((type(self).__name__, matters, observations))
-        return found
-
     def _sample_family(
         self, observations: Any, design: Design, family: Family, scale: Scale, rng: np.random.Generator
     ) -> Posterior:
         """Sample models for responses that are normal given weights of the rows, and describe them."""
         rows, groups = design.x.shape[0], self._groups(scale.used)
         watched = np.arange(0, rows, max(1, rows // WATCHED))
-        _, posterior = self._settled(
+        _, posterior = settled(
+            self,
             observations,
             lambda: augmented.Problem(design, family, groups),
             lambda problem: [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)],
@@ -260,8 +225,3 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 "targets.",
                 ConvergenceWarning,
             )
-
-
-def _advanced(advance: Callable[[int, str], None], total: int, of: str, steps: int, text: str) -> None:
-    """Move a progress bar."""
-    advance(min(steps, total), of + text)

@@ -3,7 +3,6 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -53,11 +52,12 @@ class BySteps(SparseBayes):
         return self.method == GIBBS.name
 
     def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """Return X, or X and y, after all checks; for Langevin steps, X is dense and in double precision."""
-        if self._exact:
-            return super()._checked(X, y, **options)
-        checked = super()._checked(X, y, **options | {"dtype": np.float64})
-        return _dense(checked) if isinstance(y, str) else (_dense(checked[0]), checked[1])
+        """Return X, or X and y, after all checks; to fit by Langevin steps, X is dense and in double precision."""
+        checked = super()._checked(X, y, **options)
+        if self._exact or isinstance(y, str):
+            return checked
+        x, y = checked
+        return (x.toarray() if sparse.issparse(x) else x).astype(float, copy=False), y
 
     def _hyper(self, p: int, spike: float, slab: float) -> Hyper:
         """Return the prior of p standardised predictors; ``spike`` and ``slab`` are the default scales."""
@@ -97,7 +97,3 @@ class BySteps(SparseBayes):
                 "rough. Increase max_steps, or relax the targets.",
                 ConvergenceWarning,
             )
-
-
-def _dense(X: Any) -> Array:
-    return X.toarray() if sparse.issparse(X) else np.asarray(X)

@@ -119,7 +119,8 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities of the classes."""
-        logarithm: Array = np.log(np.maximum(self.predict_proba(X), 1e-300))
+        probability = self.predict_proba(X)
+        logarithm: Array = np.log(np.maximum(probability, np.finfo(probability.dtype).tiny))
         return logarithm
 
     def predict_proba(self, X: Any) -> Array:
@@ -129,7 +130,8 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
         for part in self._scores(X):
             part = np.exp(part - part.max(2, keepdims=True))
             total += (part / part.sum(2, keepdims=True)).sum(0)
-        return total / len(self.intercept_samples_)
+        precise: Array = self._as_precise(total / len(self.intercept_samples_), X)
+        return precise
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
@@ -142,7 +144,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
         check_level(level)
         check_is_fitted(self)
         lower, upper = zip(*[interval(samples, level) for samples in self._samples], strict=True)
-        return np.array(lower), np.array(upper)
+        return np.array(lower, self._precision), np.array(upper, self._precision)
 
     @property
     def coef_samples_(self) -> Array:
@@ -207,7 +209,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
                 samples, intercept = with_unseen(samples, intercept, seen, count, scale.size)
             self._describe(samples, intercept, scale)
         self._observations = kept  # only now, so that an interrupted call can be repeated
-        return self
+        return self._rounded()
 
     def _models(
         self, rows: Rows, labels: NDArray[np.intp], scale: Scale, rng: np.random.Generator

@@ -98,7 +98,8 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         for part in scores([self._samples], self.intercept_samples_[:, None], X):
             total += np.exp(np.minimum(part[:, :, 0], LARGEST)).sum(0)
             draws += len(part)
-        return total / draws * checked_exposure(exposure, X)
+        precise: Array = self._as_precise(total / draws * checked_exposure(exposure, X), X)
+        return precise
 
     def predict_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> tuple[Array, Array]:
         """Return whole numbers between which a new count lies, bounds included, with a probability of ``level``.
@@ -119,7 +120,8 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         """Return the equal-tailed posterior intervals of the coefficients."""
         check_level(level)
         check_is_fitted(self)
-        return interval(self._samples, level)
+        lower, upper = interval(self._samples, level)
+        return lower.astype(self._precision), upper.astype(self._precision)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return D^2, the share of the Poisson deviance that is explained, as scikit-learn's PoissonRegressor does."""
@@ -163,7 +165,7 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
             self._describe(np.zeros((1, 0)), family.intercepts(), np.array([family.start(rng)["r"]]), scale)
             self._describe_no_models(len(scale.x_mean))
         self._observations = rows  # only now, so that an interrupted call can be repeated
-        return self
+        return self._rounded()
 
     def _describe(self, samples: Samples, intercept: Array, dispersion: Array, scale: Scale) -> None:
         """Turn standardised draws into fitted attributes in the user's units."""

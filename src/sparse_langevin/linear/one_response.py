@@ -12,6 +12,7 @@ from sparse_langevin.linear.base import WATCHED
 from sparse_langevin.linear.by_steps import BySteps
 from sparse_langevin.linear.families.student import NU, Student
 from sparse_langevin.linear.gaussian import Array
+from sparse_langevin.linear.going_on import settled
 from sparse_langevin.linear.moments import Observations, Rows, Scale
 from sparse_langevin.linear.residuals import robust
 from sparse_langevin.linear.runner import run
@@ -77,7 +78,8 @@ class OneResponse(BySteps):
             )
 
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-        problem, posterior = self._settled(
+        problem, posterior = settled(
+            self,
             observations,
             build,
             lambda problem: [normal.NormalRegression(problem) for _ in range(self.n_chains)],

@@ -155,7 +155,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
             for one, own in zip(self._fits(), responses.T if responses.ndim == 2 else [responses], strict=True):
                 residual = (own - x @ one.coef_ - one.intercept_) / (one.sigma_ or 1.0)
                 look_at_residuals(residual, weight, one._of)
-        return self
+        return self._rounded()
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add observations and sample again; the result is that of `fit` on all observations together."""
@@ -168,7 +168,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
                 "the same ones in every call"
             )
         now = observed(*more, rows=self.noise != "normal") if before is None else before.plus(*more)
-        return self._learn(now, several.names_of(y, more[1]))
+        return self._learn(now, several.names_of(y, more[1]))._rounded()
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the posterior mean; with ``return_std`` also the standard deviation of a new observation."""
@@ -177,7 +177,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         if not return_std:
             return mean
         std = np.stack([np.sqrt(one._draws(X).var(0) + one._noise_variance()) for one in self._fits()], axis=-1)
-        return mean, std.reshape(mean.shape)
+        return mean, self._as_precise(std.reshape(mean.shape), X)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
         """Return the bounds between which a new observation lies with probability ``level``."""
@@ -188,14 +188,15 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
             noise = one._noise(np.random.default_rng(0), 1)  # the same for all rows, for smooth bounds
             bounds.append(np.quantile(one._draws(X) + noise, [(1 - level) / 2, (1 + level) / 2], axis=0))
         lower, upper = np.stack(bounds, axis=-1).reshape(2, X.shape[0], *self.coef_.shape[:-1])
-        return lower, upper
+        return self._as_precise(lower, X), self._as_precise(upper, X)
 
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return the equal-tailed posterior intervals of the coefficients, in the shape of ``coef_``."""
         check_level(level)
         check_is_fitted(self)
         lower, upper = zip(*[interval(one._samples, level) for one in self._fits()], strict=True)
-        return np.reshape(lower, self.coef_.shape), np.reshape(upper, self.coef_.shape)
+        bounds = np.array([lower, upper], self._precision).reshape(2, *self.coef_.shape)
+        return bounds[0], bounds[1]
 
     @property
     def coef_samples_(self) -> Array:
