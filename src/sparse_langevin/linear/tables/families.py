@@ -173,8 +173,8 @@ class Counts:
 
     def coded(self, y: NDArray[Any]) -> Values:
         """Return logarithms as a column, of the counts and one more."""
-        logarithms: Values = np.log1p(y)[:, None]
-        return logarithms
+        column: Values = np.log1p(y)[:, None]
+        return column
 
     def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
         """Return a regression of counts, which learns how many effects to expect."""
@@ -246,8 +246,8 @@ def _numbers(target: Target, family: str) -> NDArray[Any]:
     """Return the numbers of a target."""
     if target.numbers is None:
         raise ValueError(
-            f"the target {target.name!r} holds {str(target.texts[0])!r}, but --family {family} needs numbers: take "
-            "classes"
+            f"the target {target.name!r} holds {str(target.texts[0])!r}, but --family {family} needs numbers: "
+            "take classes"
         )
     return target.numbers
 
