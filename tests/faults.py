@@ -755,6 +755,69 @@ FAULTS = [
         "self.intercept_samples_ = intercept - self",
         "self.intercept_samples_ = intercept - 0.0 * self",
     ),
+    Fault("chains for other data go on", "linear/going_on.py", "before[0] == key:", "True:"),
+    Fault(
+        "chains for other parameters go on",
+        "linear/going_on.py",
+        "__name__, matters, observations)",
+        "__name__, observations)",
+    ),
+    Fault(
+        "another burn-in for chains that go on",
+        "linear/settling.py",
+        "if self.found is None:\n                everywhere",
+        "if True:\n                everywhere",
+    ),
+    Fault(
+        "draws before are forgotten",
+        "linear/settling.py",
+        "self.parts = [[draws] for draws in joined]",
+        "self.parts = [[draws.first(400)] for draws in joined]",
+    ),
+    Fault(
+        "an interrupted run goes on",
+        "linear/going_on.py",
+        'model._plan(), getattr(model, "_warm", None), None',
+        'model._plan(), *2 * (getattr(model, "_warm", None),)',
+    ),
+    Fault(
+        "chains mixed up for ArviZ",
+        "linear/inference_data.py",
+        "some.reshape(chains, length, *values.shape[1:])",
+        "some.reshape(length, chains, *values.shape[1:]).swapaxes(0, 1)",
+    ),
+    Fault(
+        "draws of other times side by side",
+        "linear/inference_data.py",
+        "else values[kept[places]]",
+        "else values[places]",
+    ),
+    Fault(
+        "names of all predictors for a few",
+        "linear/inference_data.py",
+        "else names[places]",
+        "else names[: len(places)]",
+    ),
+    Fault(
+        "the small effects of another response",
+        "linear/polygenic.py",
+        "turned = self.rotated(y)\n        shrunk",
+        "turned = self.response\n        shrunk",
+    ),
+    Fault(
+        "the first response each time",
+        "linear/moments.py",
+        "np.append(np.arange(p), p + index)",
+        "np.append(np.arange(p), p)",
+    ),
+    Fault(
+        "chosen for the first response only",
+        "linear/several.py",
+        "for one in model.estimators_], axis=0)",
+        "for one in model.estimators_[:1]], axis=0)",
+    ),
+    Fault("ways to choose as they were", "linear/several.py", "one.set_params(**ways)._get", "one._get"),
+    Fault("single precision not kept", "linear/base.py", "value.astype(self._precision, copy=False)", "value"),
     Fault("unseen classes as likely as others", "linear/classifier.py", "math.log(0.5 / size)", "math.log(0.5)"),
     Fault(
         "deviance without its logarithm",
@@ -792,7 +855,7 @@ FAULTS = [
     Fault(
         "the least frequent model", "linear/choices.py", "models.most_common(1)[0][0]", "models.most_common()[-1][0]"
     ),
-    Fault("outliers not noticed", "linear/regressor.py", "if abs(residual[worst]) > expected:", "if False:"),
+    Fault("outliers not noticed", "linear/residuals.py", "if abs(residual[worst]) > expected:", "if False:"),
     Fault("h without its determinant", "linear/polygenic.py", "log_prior() - 0.5 *", "log_prior() - 0.0 *"),
     Fault(
         "small effects without noise",

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
-from sparse_langevin.linear import base
+from sparse_langevin.linear import settling
 from sparse_langevin.sampling.methods import METHODS
 
 rng = np.random.default_rng(0)
@@ -188,7 +188,7 @@ def test_an_interrupted_partial_fit_takes_nothing_in(monkeypatch):
 
     model = SparseBayesRegressor(random_state=0, **QUICK).fit(X[:30], Y[:30])
     with monkeypatch.context() as patch:
-        patch.setattr(base, "settle", interrupted)
+        patch.setattr(settling.Run, "go_on", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[30:], Y[30:])
     model.partial_fit(X[30:], Y[30:])

@@ -162,7 +162,10 @@ def test_a_pipeline_where_no_predictor_stands_out(monkeypatch):
             assert 1 <= model.get_support().sum() <= 10
         assert not model.set_params(selection="threshold").get_support().any()
         warnings.simplefilter("ignore", UserWarning)
-        assert cross_val_score(make_pipeline(exact(max_steps=1000, threshold=0.5), LinearRegression()), x, y, cv=3).min() > 0.8
+        assert (
+            cross_val_score(make_pipeline(exact(max_steps=1000, threshold=0.5), LinearRegression()), x, y, cv=3).min()
+            > 0.8
+        )
 
 
 def test_credible_sets_of_spectra():

@@ -1,9 +1,8 @@
 """The base of the scikit-learn estimators: what all have in common, from parameters to selection and diagnostics."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import joblib
 import numpy as np
@@ -18,15 +17,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sparse_langevin.linear import augmented
 from sparse_langevin.linear.checks import RULES
 from sparse_langevin.linear.choices import chosen
-from sparse_langevin.linear.collapsed import Regression
 from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
-from sparse_langevin.linear.design import Design
+from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.families import Family
+from sparse_langevin.linear.going_on import settled
 from sparse_langevin.linear.groups import Groups
+from sparse_langevin.linear.inference_data import inference_data
 from sparse_langevin.linear.moments import Scale
 from sparse_langevin.linear.runner import Plan
-from sparse_langevin.linear.settling import Data, Diagnosis, Posterior, settle
+from sparse_langevin.linear.samples import Samples
+from sparse_langevin.linear.settling import Diagnosis, Posterior
 from sparse_langevin.runtime.warn import warn
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
 
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 BURN_IN = 1000  # steps of chains over models
@@ -34,7 +38,11 @@ BURN_IN = 1000  # steps of chains over models
 
 @dataclass(repr=False, eq=False)
 class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class with the common parameters as fields, which scikit-learn reads from the generated ``__init__``."""
+    """Base class with the common parameters as fields, which scikit-learn reads from the generated ``__init__``.
+
+    Others have ``_samples``, draws of the coefficients, and ``_new_responses(X, rng)``, which yields draws of new
+    responses, (draws, rows), some draws at a time.
+    """
 
     _: KW_ONLY
     threshold: float = 0.25  # in simulations (benchmarks.calibration) the F1 score is as high as with 0.5 or higher
@@ -47,8 +55,12 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     max_steps: int = 20_000
     target_rhat: float = 1.02
     target_ess: float = 400.0
+    warm_start: bool = False
+    verbose: bool | int = False
     n_jobs: int | None = None
     random_state: Any = None
+
+    _of = ""  # the name of the response in warnings, if there are several
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -65,13 +77,32 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if self.selection == "auto" and len(rest):
             found[rest] = True
             warn(
-                f"more predictors matter than can be named: for {len(rest)} of the {found.sum()} chosen ones the "
-                f"inclusion probability is not above {self.threshold:g}, and no credible set stands for them. They are "
-                "chosen because all together reproduce 90 % of the variance of the predictions; others may do so as "
-                "well.",
+                f"{self._of}more predictors matter than can be named: for {len(rest)} of the {found.sum()} chosen ones "
+                f"the inclusion probability is not above {self.threshold:g}, and no credible set stands for them. They "
+                "are chosen because all together reproduce 90 % of the variance of the predictions; others may do so "
+                "as well.",
                 UserWarning,
             )
         return found
+
+    def to_arviz(self, X: Any = None, y: Any = None, *, predictors: Any = None) -> "InferenceData":
+        """Return all draws as ArviZ's InferenceData, with the chains kept apart.
+
+        With rows ``X`` there are also draws of new responses for them (``posterior_predictive``), and with responses
+        ``y`` these as ``observed_data``; labels are given by their place in ``classes_``. ``predictors``, indices or a
+        mask such as ``get_support()``, leaves coefficients and inclusion of all others out.
+        """
+        check_is_fitted(self)
+        each, rng = self._each(), np.random.default_rng(0)
+        predictive = None if X is None else np.concatenate(list(self._new_responses(self._new_rows(X), rng)))
+        return inference_data(self, each, predictors, predictive, None if y is None else self._coded(y))
+
+    def _each(self) -> list[Samples]:
+        """Return draws of the coefficients, (draws, predictors), for each row of ``coef_``."""
+        return [self._samples]
+
+    def _coded(self, y: Any) -> NDArray[Any]:
+        return np.asarray(y)
 
     def _sets(self) -> list[CredibleSet]:
         return getattr(self, "credible_sets_", [])
@@ -86,7 +117,21 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """Return X, or X and y, after scikit-learn's checks; sparse and imprecise observations stay so."""
         options = {"accept_sparse": ("csc", "csr"), "dtype": [np.float64, np.float32]} | options
-        return validate_data(self, X, y, **options)
+        checked = validate_data(self, X, y, **options)
+        if not isinstance(y, str):
+            self._precision = checked[0].dtype
+        return checked
+
+    def _rounded(self) -> Self:
+        """Give the coefficients the precision of the predictors; all is computed in double precision before."""
+        for name in ("coef_", "coef_std_", "intercept_"):
+            value = getattr(self, name)
+            setattr(self, name, value if isinstance(value, float) else value.astype(self._precision, copy=False))
+        return self
+
+    def _as_precise(self, values: Array, X: Any) -> Array:
+        """Give predictions for some rows the precision that sums of products with the coefficients would have."""
+        return values.astype(np.result_type(X.dtype, self._precision), copy=False)
 
     def _new_rows(self, X: Any) -> Any:
         """Return rows to be predicted, after all checks."""
@@ -117,26 +162,29 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         found = Groups.of(labels[used])
         return found if found.several else None
 
-    def _settled(
-        self, problem: Data, regressions: Sequence[Regression], watched: NDArray[np.intp], rng: np.random.Generator
-    ) -> Posterior:
-        """Run a chain over models for each of ``regressions``."""
-        return settle(problem, regressions, self._plan(), watched, rng, self._workers())
-
     def _sample_family(
-        self, design: Design, family: Family, scale: Scale, watched: NDArray[np.intp], rng: np.random.Generator
+        self, observations: Any, design: Design, family: Family, scale: Scale, rng: np.random.Generator
     ) -> Posterior:
         """Sample models for responses that are normal given weights of the rows, and describe them."""
-        groups = self._groups(scale.used)
-        problem = augmented.Problem(design, family, groups)
-        regressions = [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)]
-        posterior = self._settled(problem, regressions, watched, rng)
+        rows, groups = design.x.shape[0], self._groups(scale.used)
+        watched = np.arange(0, rows, max(1, rows // WATCHED))
+        _, posterior = settled(
+            self,
+            observations,
+            lambda: augmented.Problem(design, family, groups),
+            lambda problem: [augmented.AugmentedRegression(problem, own) for own in rng.spawn(self.n_chains)],
+            watched,
+            rng,
+        )
         self._describe_models(posterior, design, scale, groups)
         return posterior
 
     def _describe_models(self, posterior: Posterior, design: Design, scale: Scale, groups: Groups | None) -> None:
         """Store what draws of models say of the predictors."""
         p, draws, used, size = design.size, posterior.draws.effects, np.flatnonzero(scale.used), len(scale.x_mean)
+        drawn = posterior.draws.beside
+        self._beside = {name: values for name, values in drawn.items() if name in ("g", "h")}
+        self._beside["number_of_effects"] = np.diff(draws.indptr).astype(float)
         by_response = [draws[:, start : start + p] for start in range(0, draws.shape[1], p)]
         present = sum(((effects != 0).astype(np.int8) for effects in by_response[1:]), (by_response[0] != 0)) != 0
         present = sparse.csr_array(present)
@@ -158,7 +206,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _describe_no_models(self, size: int) -> None:
         """Store that there is no predictor that varies."""
         self.inclusion_probability_, self.inclusion_samples_ = np.zeros(size), sparse.csr_array((1, size), dtype=bool)
-        self.credible_sets_ = []
+        self.credible_sets_, self._beside = [], {}
         self.diagnostics_: dict[str, Diagnosis] = {}
         self._summary = np.empty(0, np.intp)
         self.rhat_, self.ess_, self.n_steps_ = 1.0, math.inf, 0
@@ -172,7 +220,8 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if wrong := posterior.unsettled(self._plan()):
             named = "; ".join(f"{name}: R-hat {d.rhat:.3f}, {d.ess:.0f} effective draws" for name, d in wrong.items())
             warn(
-                f"after {posterior.steps} steps {self.n_chains} chains have not settled. {named} (targets: at most "
-                f"{self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the targets.",
+                f"{self._of}after {posterior.steps} steps {self.n_chains} chains have not settled. {named} (targets: "
+                f"at most {self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the "
+                "targets.",
                 ConvergenceWarning,
             )

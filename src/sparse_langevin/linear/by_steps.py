@@ -3,7 +3,6 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -37,6 +36,8 @@ class BySteps(SparseBayes):
             raise ValueError(f"groups need method='gibbs', got method={self.method!r}")
         if not (self.fit_intercept or self._exact):
             raise ValueError(f"fit_intercept=False needs method='gibbs', got method={self.method!r}")
+        if self.warm_start and not self._exact:
+            raise ValueError(f"warm_start=True needs method='gibbs', got method={self.method!r}")
         set_anyway = [name for name in OF_STEPS if getattr(self, name) != getattr(BySteps, name)]
         if self._exact and set_anyway:
             warn(
@@ -51,11 +52,12 @@ class BySteps(SparseBayes):
         return self.method == GIBBS.name
 
     def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """Return X, or X and y, after all checks; for Langevin steps, X is dense and in double precision."""
-        if self._exact:
-            return super()._checked(X, y, **options)
-        checked = super()._checked(X, y, **options | {"dtype": np.float64})
-        return _dense(checked) if isinstance(y, str) else (_dense(checked[0]), checked[1])
+        """Return X, or X and y, after all checks; to fit by Langevin steps, X is dense and in double precision."""
+        checked = super()._checked(X, y, **options)
+        if self._exact or isinstance(y, str):
+            return checked
+        x, y = checked
+        return (x.toarray() if sparse.issparse(x) else x).astype(float, copy=False), y
 
     def _hyper(self, p: int, spike: float, slab: float) -> Hyper:
         """Return the prior of p standardised predictors; ``spike`` and ``slab`` are the default scales."""
@@ -83,16 +85,15 @@ class BySteps(SparseBayes):
 
     def _report(self, chains: Chains) -> None:
         """Store the diagnostics, and warn if the chains have not converged."""
+        for name in ("inclusion_samples_", "credible_sets_", "diagnostics_", "_summary", "_warm"):
+            self.__dict__.pop(name, None)  # of a fit by another method
+        self._beside: dict[str, Array] = {}
         self.rhat_, self.ess_, self.n_steps_ = chains.rhat, chains.ess, chains.steps
         if chains.rhat > self.target_rhat or chains.ess < self.target_ess:
             warn(
-                f"after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat {chains.rhat:.3f} "
-                f"(target: at most {self.target_rhat:g}) and an effective sample size of {chains.ess:.0f} (target: at "
-                f"least {self.target_ess:g}). Means are usually fine; intervals may be rough. Increase max_steps, or "
-                "relax the targets.",
+                f"{self._of}after {chains.steps} steps the predictions of {self.n_chains} chains have R-hat "
+                f"{chains.rhat:.3f} (target: at most {self.target_rhat:g}) and an effective sample size of "
+                f"{chains.ess:.0f} (target: at least {self.target_ess:g}). Means are usually fine; intervals may be "
+                "rough. Increase max_steps, or relax the targets.",
                 ConvergenceWarning,
             )
-
-
-def _dense(X: Any) -> Array:
-    return X.toarray() if sparse.issparse(X) else np.asarray(X)

@@ -45,6 +45,10 @@ def _is_number_of_jobs(value: Any) -> bool:
     return value is None or (isinstance(value, Integral) and not isinstance(value, bool) and int(value) != 0)
 
 
+def _is_true_or_false(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
 POSITIVE = "a positive, finite number"
 COUNT = "a whole number of at least 1"
 # For each parameter, a check of its value and the description of what is allowed.
@@ -56,7 +60,9 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "threshold": (lambda value: _is_number(value) and 0 <= value < 1, "at least 0 and below 1"),
     "selection": (lambda value: value in CHOICES, f"one of {', '.join(CHOICES)}"),
     "fdr": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
-    "fit_intercept": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
+    "fit_intercept": (_is_true_or_false, "True or False"),
+    "warm_start": (_is_true_or_false, "True or False"),
+    "verbose": (lambda value: isinstance(value, (Integral, np.bool_)) and int(value) >= 0, "True, False or a number"),
     "noise": (lambda value: value in ("normal", "student"), "'normal' or 'student'"),
     "n_chains": (_is_count, COUNT),
     "burn_in": (lambda value: value is None or _is_count(value), f"{COUNT}, or None"),

@@ -1,6 +1,7 @@
 """Logistic and softmax regression with variable selection, as a scikit-learn estimator."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,6 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from sparse_langevin.linear.base import WATCHED
 from sparse_langevin.linear.by_steps import GIBBS, BySteps
 from sparse_langevin.linear.checks import check_level, checked_weights
 from sparse_langevin.linear.class_steps import class_chains
@@ -119,19 +119,19 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities of the classes."""
-        logarithm: Array = np.log(np.maximum(self.predict_proba(X), 1e-300))
+        probability = self.predict_proba(X)
+        logarithm: Array = np.log(np.maximum(probability, np.finfo(probability.dtype).tiny))
         return logarithm
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classes, (rows, classes), averaged over the posterior."""
         X = self._new_rows(X)
         total = np.zeros((X.shape[0], len(self.classes_)))
-        for part in scores(self._samples, self.intercept_samples_, X):
-            if part.shape[2] == 1:
-                part = np.concatenate([np.zeros_like(part), part], axis=2)
+        for part in self._scores(X):
             part = np.exp(part - part.max(2, keepdims=True))
             total += (part / part.sum(2, keepdims=True)).sum(0)
-        return total / len(self.intercept_samples_)
+        precise: Array = self._as_precise(total / len(self.intercept_samples_), X)
+        return precise
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
@@ -144,12 +144,28 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
         check_level(level)
         check_is_fitted(self)
         lower, upper = zip(*[interval(samples, level) for samples in self._samples], strict=True)
-        return np.array(lower), np.array(upper)
+        return np.array(lower, self._precision), np.array(upper, self._precision)
 
     @property
     def coef_samples_(self) -> Array:
         """Posterior draws of the coefficients, of shape (draws, rows of ``coef_``, predictors)."""
         return np.stack([dense(samples) for samples in self._samples], axis=1)
+
+    def _scores(self, X: Any) -> Iterator[Array]:
+        """Yield scores of all classes, (draws, rows, classes), of some draws at a time."""
+        for part in scores(self._samples, self.intercept_samples_, X):
+            yield np.concatenate([np.zeros_like(part), part], axis=2) if part.shape[2] == 1 else part
+
+    def _new_responses(self, X: Any, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+        for part in self._scores(X):
+            yield (part + rng.gumbel(size=part.shape)).argmax(2)
+
+    def _each(self) -> list[Samples]:
+        return self._samples
+
+    def _coded(self, y: Any) -> NDArray[Any]:
+        places: NDArray[np.intp] = np.searchsorted(self.classes_, y)
+        return places
 
     @property
     def _exact(self) -> bool:
@@ -193,15 +209,14 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
                 samples, intercept = with_unseen(samples, intercept, seen, count, scale.size)
             self._describe(samples, intercept, scale)
         self._observations = kept  # only now, so that an interrupted call can be repeated
-        return self
+        return self._rounded()
 
     def _models(
         self, rows: Rows, labels: NDArray[np.intp], scale: Scale, rng: np.random.Generator
     ) -> tuple[list[Samples], Array]:
         """Sample models, with the coefficients integrated out; return coefficients of each score, and intercepts."""
         family = Classes(labels, rows.weight, self.fit_intercept)
-        watched = rng.permutation(len(labels))[:WATCHED]
-        draws = self._sample_family(rows.unweighted(scale), family, scale, watched, rng).draws
+        draws = self._sample_family(rows, rows.unweighted(scale), family, scale, rng).draws
         p = draws.effects.shape[1] // family.responses
         return [draws.effects[:, k * p : (k + 1) * p] for k in range(family.responses)], draws.beside["intercept"]
 

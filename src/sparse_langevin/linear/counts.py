@@ -1,5 +1,6 @@
 """Regression of counts with variable selection, as a scikit-learn estimator."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import mean_poisson_deviance
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from sparse_langevin.linear.base import WATCHED, SparseBayes
+from sparse_langevin.linear.base import SparseBayes
 from sparse_langevin.linear.checks import check_level, checked_weights
 from sparse_langevin.linear.families.exposed import Exposed
 from sparse_langevin.linear.gaussian import Array
@@ -97,7 +98,8 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         for part in scores([self._samples], self.intercept_samples_[:, None], X):
             total += np.exp(np.minimum(part[:, :, 0], LARGEST)).sum(0)
             draws += len(part)
-        return total / draws * checked_exposure(exposure, X)
+        precise: Array = self._as_precise(total / draws * checked_exposure(exposure, X), X)
+        return precise
 
     def predict_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> tuple[Array, Array]:
         """Return whole numbers between which a new count lies, bounds included, with a probability of ``level``.
@@ -106,22 +108,20 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         """
         check_level(level)
         X = self._new_rows(X)
-        exposure = checked_exposure(exposure, X)
-        rng, bounds = np.random.default_rng(0), np.empty((2, X.shape[0]))
-        r = self.dispersion_samples_[:, None]
-        for start in range(0, X.shape[0], size := max(1, (1 << 22) // len(r))):
+        exposure, bounds = checked_exposure(exposure, X), np.empty((2, X.shape[0]))
+        rng, size = np.random.default_rng(0), max(1, (1 << 22) // len(self.dispersion_samples_))
+        for start in range(0, X.shape[0], size):
             some = slice(start, start + size)
-            score = np.concatenate(list(scores([self._samples], self.intercept_samples_[:, None], X[some])))[:, :, 0]
-            mean = np.minimum(np.exp(np.minimum(score, LARGEST)) * exposure[some], 1e15)  # larger ones have no integers
-            counts = rng.poisson(rng.standard_gamma(r, mean.shape) * (mean / r))
-            bounds[:, some] = np.quantile(counts, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf")
+            new = np.concatenate(list(self._new_responses(X[some], rng, exposure[some])))
+            bounds[:, some] = np.quantile(new, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf")
         return bounds[0], bounds[1]
 
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return the equal-tailed posterior intervals of the coefficients."""
         check_level(level)
         check_is_fitted(self)
-        return interval(self._samples, level)
+        lower, upper = interval(self._samples, level)
+        return lower.astype(self._precision), upper.astype(self._precision)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return D^2, the share of the Poisson deviance that is explained, as scikit-learn's PoissonRegressor does."""
@@ -139,6 +139,14 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         """Posterior draws of the coefficients, of shape (draws, predictors)."""
         return dense(self._samples)
 
+    def _new_responses(self, X: Any, rng: np.random.Generator, exposure: Any = 1.0) -> Iterator[Array]:
+        done = 0
+        for part in scores([self._samples], self.intercept_samples_[:, None], X):
+            r, done = self.dispersion_samples_[done : done + len(part), None], done + len(part)
+            mean = np.exp(np.minimum(part[:, :, 0], LARGEST)) * exposure
+            mean = np.minimum(mean, 1e15)  # there are no larger integers
+            yield rng.poisson(rng.standard_gamma(r, mean.shape) * (mean / r))
+
     def _data(self, X: Any, y: Any, sample_weight: Any, exposure: Any, **options: Any) -> tuple[Any, Array, Array]:
         """Return X, counts and exposures side by side, and weights, after all checks."""
         x, y = self._checked(X, y, y_numeric=True, **options)
@@ -151,14 +159,13 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         (y, exposure), weight = rows.y.T, rows.weight
         family = Exposed(y, exposure, weight, self.fit_intercept)
         if scale.used.any():
-            watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-            draws = self._sample_family(rows.unweighted(scale), family, scale, watched, rng).draws
+            draws = self._sample_family(rows, rows.unweighted(scale), family, scale, rng).draws
             self._describe(draws.effects, draws.beside["intercept"][:, 0], draws.beside["r"], scale)
         else:
             self._describe(np.zeros((1, 0)), family.intercepts(), np.array([family.start(rng)["r"]]), scale)
             self._describe_no_models(len(scale.x_mean))
         self._observations = rows  # only now, so that an interrupted call can be repeated
-        return self
+        return self._rounded()
 
     def _describe(self, samples: Samples, intercept: Array, dispersion: Array, scale: Scale) -> None:
         """Turn standardised draws into fitted attributes in the user's units."""

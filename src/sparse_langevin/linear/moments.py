@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sparse_langevin.linear.columns import mean_and_std, orthogonal_rows
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.gaussian import Array, Data
 
@@ -30,8 +31,14 @@ class Observations(Protocol):
     def standardised(self) -> tuple[Data | None, "Scale"]:
         """Return standardised data, or rows with the same X'X and X'y; None if nothing varies."""
 
-    def design(self, centred: bool = True) -> tuple[Design, Array, float, "Scale"]:
-        """Return the same without a copy: predictors, response, residual sum of squares that is left, scale."""
+    def design(self, centred: bool = True, like: Design | None = None) -> tuple[Design, Array, float, "Scale"]:
+        """Return the same without a copy: predictors, response, residual sum of squares that is left, scale.
+
+        ``like`` is the design of another response to the same predictors, if there is one.
+        """
+
+    def response(self, index: int, count: int) -> "Observations":
+        """Return the observations of one response out of several."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +131,11 @@ class Rows:
         """Return these observations together with more."""
         return observed(*self.together(x, y, weight), self.rows)
 
-    def design(self, centred: bool = True) -> tuple[Design, Array, float, Scale]:
+    def response(self, index: int, count: int) -> "Rows":
+        """Return the observations of one response out of several."""
+        return replace(self, y=np.ascontiguousarray(self.y[:, index]))
+
+    def design(self, centred: bool = True, like: Design | None = None) -> tuple[Design, Array, float, Scale]:
         """Return the predictors as they are, the standardised response, nothing that is left, and the scale."""
         scale = self.scale(centred)
         response = (self.y - scale.y_mean) / (scale.y_std or 1.0)
@@ -161,7 +172,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and centred second moments of predictors and response together; the response is the last column."""
+    """Mean and centred second moments of predictors and response together; the response is the last column.
+
+    Of several responses, each has a column behind those of the predictors.
+    """
 
     size: float
     mean: Array
@@ -171,7 +185,8 @@ class Moments:
     def of(cls, x: Array, y: Array, weight: Array | None = None) -> "Moments":
         """Return the moments of some rows."""
         weight = np.ones(len(x)) if weight is None else weight
-        total = cls(0.0, np.zeros(x.shape[1] + 1), np.zeros((x.shape[1] + 1,) * 2))
+        columns = x.shape[1] + (1 if y.ndim == 1 else y.shape[1])
+        total = cls(0.0, np.zeros(columns), np.zeros((columns, columns)))
         for start in range(0, len(x), BLOCK):
             part, w = slice(start, start + BLOCK), weight[start : start + BLOCK, None]
             if not w.any():
@@ -186,8 +201,17 @@ class Moments:
         """Return the moments of these observations together with more."""
         return self._joined(Moments.of(x, y, weight))
 
-    def standardised(self, centred: bool = True) -> tuple[Data | None, Scale]:
-        """Return rows with the same X'X and X'y as the standardised data; None if nothing varies."""
+    def response(self, index: int, count: int) -> "Moments":
+        """Return the moments of one response out of several."""
+        p = len(self.mean) - count
+        kept = np.append(np.arange(p), p + index)
+        return Moments(self.size, self.mean[kept], self.scatter[np.ix_(kept, kept)])
+
+    def standardised(self, centred: bool = True, rows: Array | None = None) -> tuple[Data | None, Scale]:
+        """Return rows with the same X'X and X'y as the standardised data; None if nothing varies.
+
+        ``rows`` are those with the same X'X, if they are known.
+        """
         scatter = self.scatter if centred else self.scatter + self.size * np.outer(self.mean, self.mean)
         mean = self.mean if centred else np.zeros(len(self.mean))
         deviation = np.sqrt(np.diag(scatter) / self.size)
@@ -197,18 +221,14 @@ class Moments:
         kept = np.append(scale.used, True)
         correlation = scatter[np.ix_(kept, kept)] / np.outer(deviation[kept], deviation[kept])
         gram, target = correlation[:-1, :-1], correlation[:-1, -1]
-        values, vectors = np.linalg.eigh(gram)
-        vectors = with_signs(vectors)
-        good = values > values[-1] * len(values) * np.finfo(float).eps
-        root = np.sqrt(values[good])
-        z = np.asfortranarray(root[:, None] * vectors[:, good].T)
-        rows = vectors[:, good].T @ target / root
-        rest = max(float(correlation[-1, -1] - rows @ rows), 0.0)
-        return Data(z, rows, np.ascontiguousarray(np.diag(gram)), rest, float(self.size)), scale
+        z = orthogonal_rows(gram) if rows is None else rows
+        response = z @ target / np.einsum("ij,ij->i", z, z)
+        rest = max(float(correlation[-1, -1] - response @ response), 0.0)
+        return Data(z, response, np.ascontiguousarray(np.diag(gram)), rest, float(self.size)), scale
 
-    def design(self, centred: bool = True) -> tuple[Design, Array, float, Scale]:
+    def design(self, centred: bool = True, like: Design | None = None) -> tuple[Design, Array, float, Scale]:
         """Return rows with the same X'X and X'y, their response, the residual sum of squares left, and the scale."""
-        data, scale = self.standardised(centred)
+        data, scale = self.standardised(centred, None if like is None else like.x)
         if data is None:
             return Design(np.zeros((0, 0)), np.zeros(0), np.zeros(0), None), np.zeros(0), 0.0, scale
         p = data.x.shape[1]
@@ -219,31 +239,3 @@ class Moments:
         change = other.mean - self.mean
         scatter = self.scatter + other.scatter + np.outer(change, change) * (self.size * other.size / size)
         return Moments(size, self.mean + change * (other.size / size), scatter)
-
-
-def with_signs(vectors: Array) -> Array:
-    """Give eigenvectors the sign that makes their largest component positive, whatever rounding made of it."""
-    largest = vectors[np.abs(vectors).argmax(0), np.arange(vectors.shape[1])]
-    found: Array = vectors * np.where(largest < 0, -1.0, 1.0)
-    return found
-
-
-def mean_and_std(x: Any, weight: Array, centred: bool = True) -> tuple[Array, Array]:
-    """Return means and standard deviations of columns in double precision, some columns at a time."""
-    share, even = weight / weight.sum(), bool((weight == 1).all())
-    if sparse.issparse(x):
-        mean = np.asarray(x.T @ share, dtype=float) * centred
-        missed = 1 - np.asarray((x != 0).T @ share, dtype=float)
-        excess = x.astype(float).tocsc(copy=True)
-        excess.data -= np.repeat(mean, np.diff(excess.indptr))
-        excess.data **= 2
-        return mean, np.sqrt(np.maximum(np.asarray(excess.T @ share) + missed * mean**2, 0.0))
-    mean, std = np.empty(x.shape[1]), np.empty(x.shape[1])
-    width = max(1, (1 << 22) // len(x))
-    for start in range(0, x.shape[1], width):
-        block = x[:, start : start + width].astype(float)
-        centre = (block.mean(0) if even else share @ block) if centred else np.zeros(block.shape[1])
-        mean[start : start + width] = centre
-        spread = block.std(0) if even and centred else np.sqrt(share @ (block - centre) ** 2)
-        std[start : start + width] = spread
-    return mean, std

@@ -67,6 +67,13 @@ class Background:
         log_weight = log_prior() - 0.5 * np.log1p(VALUES[:, None] * values).sum(1)
         return cls(vectors, values, square, product, shrink @ turned**2, log_weight, turned)
 
+    def for_response(self, design: Design, y: Array) -> "Background":
+        """Return the same for another response to the same predictors."""
+        turned = self.rotated(y)
+        shrunk = turned / (1 + VALUES[:, None] * self.values)
+        product = design.products(self.vectors @ shrunk.T).T
+        return replace(self, product=np.ascontiguousarray(product), total=shrunk @ turned, response=turned)
+
     def rotated(self, columns: Array) -> Array:
         """Return columns in the basis of the eigenvectors."""
         found: Array = self.vectors.T @ columns

@@ -1,31 +1,25 @@
 """Linear regression with variable selection, as a scikit-learn estimator; there may be more predictors than rows."""
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy import stats
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sparse_langevin.linear import gaussian, normal
-from sparse_langevin.linear.base import WATCHED
-from sparse_langevin.linear.by_steps import BySteps
+from sparse_langevin.linear import several
 from sparse_langevin.linear.checks import check_level, checked_weights
-from sparse_langevin.linear.families.student import NU, Student
 from sparse_langevin.linear.gaussian import Array
-from sparse_langevin.linear.moments import Observations, Rows, Scale, observed
-from sparse_langevin.linear.polygenic import Background, affordable
-from sparse_langevin.linear.runner import run
-from sparse_langevin.linear.samples import Samples, dense, in_units, interval, linear, moments_of
-from sparse_langevin.runtime.warn import warn
-
-OUTLIER = 1e-4  # probability with which normal noise alone would give the warning about residuals
+from sparse_langevin.linear.moments import Observations, observed
+from sparse_langevin.linear.one_response import OneResponse
+from sparse_langevin.linear.residuals import look_at_residuals
+from sparse_langevin.linear.samples import Samples, dense, interval
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
+class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
     """Linear regression with variable selection: which predictors have an effect, how large, and how sure that is.
 
     Predictors and response are standardised internally. By default chains over models are run, with the coefficients
@@ -81,6 +75,13 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         Sampling ends when R-hat of all that is reported is at most this and its effective sample size is large enough.
     target_ess
         The effective sample size at which sampling may end.
+    warm_start
+        If true, the chains are kept, also in a pickle, and another `fit` to the same data goes on where they stopped:
+        after raising ``max_steps`` or ``target_ess`` it costs only what is added. If the data or parameters that change
+        the chains are others (all but ``max_steps``, the targets, ``threshold``, ``selection``, ``fdr``, ``n_jobs`` and
+        ``verbose``), it starts anew, and so it does after an interruption. Needs ``method="gibbs"``.
+    verbose
+        Whether to show a progress bar for chains over models: the steps taken, and what has not settled yet.
     n_jobs
         Number of chains that run at the same time, each in a thread. As everywhere in scikit-learn, None means 1 unless
         a `joblib.parallel_config` says otherwise, and -1 uses all cores. The results do not depend on it.
@@ -90,7 +91,8 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
     Attributes
     ----------
     coef_
-        Posterior means of the coefficients.
+        Posterior means of the coefficients, of shape (predictors,), or (k, predictors) for k responses. So are
+        ``coef_std_`` and ``inclusion_probability_``; ``intercept_`` and ``sigma_`` have one number for each response.
     coef_std_
         Posterior standard deviations of the coefficients.
     intercept_
@@ -101,6 +103,9 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
         Sets of predictors of which at least one has an effect, see `CredibleSet`.
     sigma_
         Standard deviation of the noise; with Student's noise its scale.
+    estimators_
+        For several responses: the fit to each, which has its draws and `to_arviz`. A predictor is chosen if it is
+        chosen for any response.
     coef_samples_
         Posterior draws of the coefficients, of shape (draws, predictors).
     inclusion_samples_
@@ -136,181 +141,100 @@ class SparseBayesRegressor(RegressorMixin, BySteps):  # type: ignore[misc]
     array([3])
     """
 
-    noise: str = "normal"
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model to (n, p) predictors and n responses; a weight says how often an observation counts."""
+        """Fit the model to (n, p) predictors and n responses, or (n, k); a weight says how often a row counts."""
         self._check_parameters()
         self._observations: Observations | None = None
-        x, y, weight = self._data(X, y, sample_weight, ensure_min_samples=2)
-        self._learn(observed(x, y, weight, rows=self.noise != "normal"))
+        x, responses, weight = self._data(X, y, sample_weight, ensure_min_samples=2)
+        self._learn(observed(x, responses, weight, rows=self.noise != "normal"), several.names_of(y, responses))
         if self._exact and self.noise == "normal":
-            self._look_at_residuals(x, y, weight)
-        return self
+            for one, own in zip(self._fits(), responses.T if responses.ndim == 2 else [responses], strict=True):
+                residual = (own - x @ one.coef_ - one.intercept_) / (one.sigma_ or 1.0)
+                look_at_residuals(residual, weight, one._of)
+        return self._rounded()
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add observations and sample again; the result is that of `fit` on all observations together."""
         self._check_parameters()
         before: Observations | None = getattr(self, "_observations", None)
         more = self._data(X, y, sample_weight, reset=before is None)
-        return self._learn(observed(*more, rows=self.noise != "normal") if before is None else before.plus(*more))
+        if before is not None and more[1].shape[1:] != (shape := self.coef_.shape[:-1]):
+            raise ValueError(
+                f"the responses have the shape {more[1].shape}, but before they had {('n', *shape)}: they have to be "
+                "the same ones in every call"
+            )
+        now = observed(*more, rows=self.noise != "normal") if before is None else before.plus(*more)
+        return self._learn(now, several.names_of(y, more[1]))._rounded()
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the posterior mean; with ``return_std`` also the standard deviation of a new observation."""
         X = self._new_rows(X)
-        mean = X @ self.coef_ + self.intercept_
+        mean = X @ self.coef_.T + self.intercept_
         if not return_std:
             return mean
-        return mean, np.sqrt(self._draws(X).var(0) + self._noise_variance())
+        std = np.stack([np.sqrt(one._draws(X).var(0) + one._noise_variance()) for one in self._fits()], axis=-1)
+        return mean, self._as_precise(std.reshape(mean.shape), X)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
         """Return the bounds between which a new observation lies with probability ``level``."""
         check_level(level)
         X = self._new_rows(X)
-        draws = self._draws(X)
-        rng = np.random.default_rng(0)
-        noise = rng.standard_normal((len(draws), 1))  # the same for all rows, for smooth bounds
-        if self.noise == "student":
-            noise /= np.sqrt(rng.chisquare(self.nu_samples_) / self.nu_samples_)[:, None]
-        scale = self.sigma_samples_[:, None] if self._exact else self.sigma_
-        lower, upper = np.quantile(draws + scale * noise, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return lower, upper
+        bounds = []
+        for one in self._fits():
+            noise = one._noise(np.random.default_rng(0), 1)  # the same for all rows, for smooth bounds
+            bounds.append(np.quantile(one._draws(X) + noise, [(1 - level) / 2, (1 + level) / 2], axis=0))
+        lower, upper = np.stack(bounds, axis=-1).reshape(2, X.shape[0], *self.coef_.shape[:-1])
+        return self._as_precise(lower, X), self._as_precise(upper, X)
 
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return the equal-tailed posterior intervals of the coefficients."""
+        """Return the equal-tailed posterior intervals of the coefficients, in the shape of ``coef_``."""
         check_level(level)
         check_is_fitted(self)
-        return interval(self._samples, level)
+        lower, upper = zip(*[interval(one._samples, level) for one in self._fits()], strict=True)
+        bounds = np.array([lower, upper], self._precision).reshape(2, *self.coef_.shape)
+        return bounds[0], bounds[1]
 
     @property
     def coef_samples_(self) -> Array:
         """Posterior draws of the coefficients, of shape (draws, predictors)."""
-        return dense(self._samples)
+        return dense(self._each()[0])
 
-    def _draws(self, X: Any) -> Array:
-        """Return the expected responses under each posterior draw, of shape (draws, rows)."""
-        draws: Array = linear(self._samples, X) + self.intercept_samples_[:, None]
-        return draws
+    def _fits(self) -> "list[SparseBayesRegressor]":
+        """Return the fit to each response."""
+        return getattr(self, "estimators_", [self])
 
-    def _noise_variance(self) -> float:
-        """Return the variance of an observation around its mean; infinite for noise with very heavy tails."""
-        if self.noise == "normal":
-            return self.sigma_**2
-        nu = self.nu_samples_
-        return float(np.mean(self.sigma_samples_**2 * np.where(nu > 2, nu / np.maximum(nu - 2, 1e-9), np.inf)))
+    def _each(self) -> list[Samples]:
+        if hasattr(self, "estimators_"):
+            raise AttributeError("of several responses each has draws of its own: ask estimators_[0], and so on")
+        return super()._each()
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.noise != "normal" and not self._exact:
-            raise ValueError(f"noise={self.noise!r} needs method='gibbs', got method={self.method!r}")
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return several.support(self) if hasattr(self, "estimators_") else super()._get_support_mask()
 
     def _data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Array, Array | None]:
         """Return X, y and weights after scikit-learn's checks; if models are sampled, X stays as sparse and precise."""
-        x, y = self._checked(X, y, y_numeric=True, **options)
+        x, y = self._checked(X, y, y_numeric=True, multi_output=True, **options)
+        if sparse.issparse(y):
+            raise TypeError("y is sparse: pass an array, such as y.toarray()")
         weight = None if sample_weight is None else checked_weights(sample_weight, x)
         return x, np.asarray(y, dtype=float), weight
 
-    def _learn(self, observations: Observations) -> Self:
-        """Sample from the posterior given all observations so far."""
-        rng = self._generator()
-        (self._learn_models if self._exact else self._learn_by_steps)(observations, rng)
+    def _learn(self, observations: Observations, names: list[str]) -> Self:
+        """Sample from the posterior given all observations so far; ``names`` are those of several responses."""
+        if names:
+            fits, shared = several.estimators(self, len(names)), several.Shared()
+            for j, (one, name) in enumerate(zip(fits, names, strict=True)):
+                one._of = name
+                one._learn_one(observations.response(j, len(names)), shared)
+            several.describe(self, fits)
+        else:
+            self._learn_one(observations, several.Shared())
+            self.__dict__.pop("estimators_", None)
         self._observations = observations  # only now, so that an interrupted call can be repeated
         return self
-
-    def _learn_by_steps(self, observations: Observations, rng: np.random.Generator) -> None:
-        """Sample by Langevin steps."""
-        data, scale = observations.standardised()
-        if data is None:
-            return self._describe_a_constant(scale)
-        hyper = self._hyper(len(data.square), 0.1 / math.sqrt(scale.size), self.expected_r2)
-        states = [gaussian.initial_state(data, hyper, rng) for _ in range(self.n_chains)]
-        watched = data.x[:: max(1, len(data.x) // WATCHED)]
-        plan, workers = self._plan(), self._workers()
-        chains = run(gaussian.advance, data, hyper, states, plan, lambda draws: draws[0] @ watched.T, rng, workers)
-        beta, sigma = chains.draws
-        self._describe(beta.reshape(-1, beta.shape[2]), sigma.ravel(), scale)
-        self.inclusion_probability_ = np.zeros(len(scale.x_mean))
-        self.inclusion_probability_[scale.used] = chains.inclusion if hyper.spike_slab else 1.0
-        self._report(chains)
-
-    def _learn_models(self, observations: Observations, rng: np.random.Generator) -> None:
-        """Sample models, with the coefficients integrated out."""
-        if self.noise == "student":
-            return self._learn_student(observations, rng)
-        design, y, rest, scale = observations.design(self.fit_intercept)
-        if not scale.varies:
-            return self._describe_a_constant(scale)
-        groups = self._groups(scale.used)
-        background = Background.of(design, y) if affordable(len(y), design.size) else None
-        problem = normal.Problem(
-            design,
-            y,
-            rest,
-            float(scale.size),
-            background=background,
-            fitted_means=int(self.fit_intercept),
-            groups=groups,
-        )
-        watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-        regressions = [normal.NormalRegression(problem) for _ in range(self.n_chains)]
-        posterior = self._settled(problem, regressions, watched, rng)
-        samples, sigma = problem.coefficients(posterior.chains, rng)
-        self._describe(samples, sigma, scale)
-        self._describe_models(posterior, design, scale, groups)
-
-    def _learn_student(self, observations: Observations, rng: np.random.Generator) -> None:
-        """Sample models under noise with heavy tails."""
-        assert isinstance(observations, Rows)
-        design, _, _, scale = observations.design(self.fit_intercept)
-        if not scale.varies:
-            return self._describe_a_constant(scale)
-        centre, spread = robust(observations.y, self.fit_intercept)
-        scale = replace(scale, y_mean=centre, y_std=spread)
-        y = (observations.y - scale.y_mean) / scale.y_std
-        family = Student(y, observations.weight, self.fit_intercept)
-        watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
-        draws = self._sample_family(replace(design, root=None), family, scale, watched, rng).draws
-        self._describe(draws.effects, draws.beside["sigma"], scale, draws.beside["intercept"][:, 0])
-        self.nu_samples_ = draws.beside["nu"]
-
-    def _look_at_residuals(self, x: Any, y: Array, weight: Array | None) -> None:
-        """Warn if the noise has heavier tails than a normal distribution."""
-        residual = (y - x @ self.coef_ - self.intercept_) / (self.sigma_ or 1.0)
-        if weight is not None:
-            residual[weight == 0] = 0.0
-        worst = int(np.abs(residual).argmax())
-        expected = float(stats.norm.isf(0.5 * OUTLIER / len(residual)))
-        if abs(residual[worst]) > expected:
-            warn(
-                f"observation {worst} lies {abs(residual[worst]):.1f} standard deviations of the noise from its "
-                f"prediction, where normal noise reaches {expected:.1f} once in {1 / OUTLIER:,.0f} data sets: effects "
-                "may stay hidden. Look at it, or choose noise='student'.",
-                UserWarning,
-            )
-
-    def _describe_a_constant(self, scale: Scale) -> None:
-        """Fit a constant, since nothing varies."""
-        used = int(scale.used.sum())
-        self._describe(np.zeros((1, used)), np.full(1, float(not used)), scale)
-        self._describe_no_models(len(scale.x_mean))
-        self.nu_samples_ = np.full(1, NU[-1])
-
-    def _describe(self, samples: Samples, sigma: Array, scale: Scale, intercept: Array | None = None) -> None:
-        """Turn standardised draws into fitted attributes in the user's units."""
-        self._samples = in_units(samples, scale)
-        self.sigma_samples_ = sigma * scale.y_std
-        self.sigma_ = float(np.sqrt(np.mean(sigma**2))) * scale.y_std
-        shift, mean = intercept, 0.0 if intercept is None else float(intercept.mean())
-        if shift is None:
-            width = self.fit_intercept / math.sqrt(scale.size)
-            shift = np.random.default_rng(1).standard_normal(len(sigma)) * sigma * width
-        self.intercept_samples_ = scale.y_mean - linear(self._samples, scale.x_mean[None])[:, 0] + scale.y_std * shift
-        self.coef_, self.coef_std_ = moments_of(self._samples)
-        self.intercept_ = float(scale.y_mean - self.coef_ @ scale.x_mean + scale.y_std * mean)
-
-
-def robust(y: Array, centred: bool) -> tuple[float, float]:
-    """Return the median, and the standard deviation of normal noise with the same median distance from it."""
-    centre = float(np.median(y)) if centred else 0.0
-    distance = float(np.median(np.abs(y - centre)))
-    return centre, distance / 0.6745 or float(y.std())

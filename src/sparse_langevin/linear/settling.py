@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -30,6 +30,7 @@ NAMES = {
 """What is said about the numbers that were drawn beside the coefficients."""
 NOTICED = 0.005  # predictors with larger probabilities come into the view of all chains
 T = TypeVar("T")
+Report = Callable[[int, str], None]
 
 
 class Data(Protocol):
@@ -89,35 +90,76 @@ def settle(
     ``watched`` are the rows whose predictions are monitored. The result depends on ``rng`` alone, not on the
     number of ``workers``.
     """
-    generators = rng.spawn(len(regressions))
-    chains = [Chain(regression, own) for regression, own in zip(regressions, generators, strict=True)]
-    drawn, longest = 0, max(4, plan.max_steps // THIN)
-    parts: list[list[Draws]] = [[] for _ in chains]
-    found: Posterior | None = None
-    with ThreadPoolExecutor(min(workers, len(chains))) as pool, threadpool_limits(1):
+    return Run(regressions, rng).go_on(data, plan, watched, workers)
 
-        def everywhere(work: Callable[[Chain], T]) -> list[T]:
-            return [job.result() for job in [pool.submit(work, chain) for chain in chains]]
 
-        everywhere(lambda chain: chain.burn_in(plan.burn_in))
-        before = [chain.steps for chain in chains]
-        while True:
-            scores = np.max(everywhere(Chain.scan), axis=0)
-            if found is not None:
-                seen = found.inclusion.reshape(-1, len(scores)).max(0)
-                scores = np.where(seen > NOTICED, 1e3 + seen, scores)
-            everywhere(partial(Chain.choose_anchors, scores=scores))
-            count = min(max(SEGMENT, drawn), longest - drawn)  # doubles the length of the chains
-            new = everywhere(partial(Chain.draw, count=count, thin=THIN, parts=min(PARTS, count)))
-            shortest = min(len(draws) for draws in new)
-            for part, draws in zip(parts, new, strict=True):
-                part.append(draws.first(shortest))
-            drawn += count
-            joined = [Draws.joined(part) for part in parts]
-            steps = max(chain.steps - begin for chain, begin in zip(chains, before, strict=True))
-            found = Posterior(joined, judge(data, joined, watched), steps)
-            if drawn >= longest or not found.unsettled(plan, GOAL):
-                return found
+class Run:
+    """Several chains over models with all their draws, which can go on where they stopped."""
+
+    def __init__(self, regressions: Sequence[Regression], rng: np.random.Generator) -> None:
+        generators = rng.spawn(len(regressions))
+        self.chains = [Chain(regression, own) for regression, own in zip(regressions, generators, strict=True)]
+        self.parts: list[list[Draws]] = [[] for _ in self.chains]
+        self.drawn, self.before = 0, [0] * len(self.chains)
+        self.found: Posterior | None = None
+
+    def go_on(self, data: Data, plan: Plan, watched: Indices, workers: int, report: Report | None = None) -> Posterior:
+        """Go on until everything agrees, or until the chains are ``plan.max_steps`` long from their first step on.
+
+        ``report`` is told the steps of an average chain, burn-in included, and what has not settled yet.
+        """
+        longest = max(4, plan.max_steps // THIN)
+
+        def tell() -> None:
+            if report is not None:
+                report(self._steps(), self._doubts(plan))
+
+        with ThreadPoolExecutor(min(workers, len(self.chains))) as pool, threadpool_limits(1):
+
+            def everywhere(work: Callable[[Chain], T]) -> list[T]:
+                jobs = [pool.submit(work, chain) for chain in self.chains]
+                waiting = report is not None
+                while waiting:
+                    tell()
+                    waiting = bool(wait(jobs, 0.2).not_done)
+                return [job.result() for job in jobs]
+
+            if self.found is None:
+                everywhere(lambda chain: chain.burn_in(plan.burn_in))
+                self.before = [chain.steps for chain in self.chains]
+            while self.found is None or (self.drawn < longest and self.found.unsettled(plan, GOAL)):
+                scores = np.max(everywhere(Chain.scan), axis=0)
+                if self.found is not None:
+                    seen = self.found.inclusion.reshape(-1, len(scores)).max(0)
+                    scores = np.where(seen > NOTICED, 1e3 + seen, scores)
+                everywhere(partial(Chain.choose_anchors, scores=scores))
+                count = min(max(SEGMENT, self.drawn), longest - self.drawn)  # doubles the length of the chains
+                new = everywhere(partial(Chain.draw, count=count, thin=THIN, parts=min(PARTS, count)))
+                self._take_in(data, watched, new, count)
+        tell()
+        return self.found
+
+    def _take_in(self, data: Data, watched: Indices, new: list[Draws], count: int) -> None:
+        """Add draws of all chains, and see whether they agree."""
+        shortest = min(len(draws) for draws in new)
+        for part, draws in zip(self.parts, new, strict=True):
+            part.append(draws.first(shortest))
+        self.drawn += count
+        joined = [Draws.joined(part) for part in self.parts]
+        self.parts = [[draws] for draws in joined]
+        steps = max(chain.steps - begin for chain, begin in zip(self.chains, self.before, strict=True))
+        self.found = Posterior(joined, judge(data, joined, watched), steps)
+
+    def _steps(self) -> int:
+        return sum(chain.steps for chain in self.chains) // len(self.chains)
+
+    def _doubts(self, plan: Plan) -> str:
+        """Say what has not settled."""
+        if self.found is None:
+            return "burn-in, and the first draws"
+        first, *rest = [*self.found.unsettled(plan, GOAL), ""]
+        more = f" and {len(rest) - 1} more" if len(rest) > 1 else ""
+        return f"not settled yet: {first}{more}" if first else "all has settled"
 
 
 def judge(data: Data, chains: list[Draws], watched: Indices) -> dict[str, Diagnosis]:

@@ -14,6 +14,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 
@@ -38,7 +39,7 @@ def progress_bars(
         MofNCompleteColumn(),
         BarColumn(bar_width=24),
         _Rate(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", table_column=Column(no_wrap=False)),  # on narrow terminals, over several lines
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
