@@ -103,7 +103,7 @@ FAMILIES: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
 
 def records(quick: bool = False) -> list[Record]:
     """All contenders on all data sets."""
-    sizes, lengths = ((30,), QUICK) if quick else (SIZES, Lengths())
+    sizes, lengths = ((120,), QUICK) if quick else (SIZES, Lengths())
     with threadpool_limits(1):
         return [row for name in FAMILIES for p in sizes for row in race(name, p, lengths, quick)]
 
