@@ -41,7 +41,7 @@ FEWEST = 10  # predictors that are judged at least
 BATCHES = 25  # parts of each chain, from whose averages Monte Carlo errors follow
 OURS, GIBBS, MILLIPEDE = "ours", "Gibbs, one predictor after the other, compiled", "millipede"
 SIZES = (200, 1000, 4000)
-QUANTITIES = ("inclusion, worst", "inclusion, mean", "predictions, worst", "predictions, mean")
+QUANTITIES = ("worst inclusion", "mean inclusion", "worst prediction", "mean prediction")
 
 
 class Lengths(NamedTuple):
@@ -156,7 +156,7 @@ def compared(data: str, entries: dict[str, list[Entry]]) -> list[Record]:
     costs = {name: np.array([e.costs(judged(rounds)) for e in rounds]) for name, rounds in entries.items()}
     return [
         record(
-            f"seconds to {TARGET:.0f} effective draws, {quantity}, {data}: {name}",
+            f"seconds to {TARGET:.0f} effective draws, {data}: {quantity}, {name}",
             values[:, i].tolist(),
             OURS,
             costs[OURS][:, i].tolist(),
