@@ -3,7 +3,8 @@
 n = 100, and 200, 1000 and 4000 predictors: correlated as in the paper's tests, here with ten normal effects, so that
 some are uncertain; and spectra, where nearly all are. All run on one core, in turns: 4 chains, one after the other, of
 the default sampler as the regressor runs it, of a compiled Gibbs sampler of the same posterior (`one_by_one`), and of
-millipede (`millipede_peer`, another posterior).
+millipede (`millipede_peer`, another posterior). Seconds are those of the processor, which others who use the machine
+disturb less.
 Warm-up and compilation do not count. What each contender reports of a predictor is its mean probability given all
 others, weighted as it is meant to be; with its Monte Carlo error e, from averages over parts of the chains,
 
@@ -175,27 +176,27 @@ def problem_of(x: np.ndarray, y: np.ndarray) -> normal.Problem:
 
 def ours(problem: normal.Problem, rows: np.ndarray, lengths: tuple[int, int], seed: int) -> Entry:
     """Chains over models, as `settle` runs them."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     chains = [Chain(normal.NormalRegression(problem), rng) for rng in np.random.default_rng(seed).spawn(CHAINS)]
     for chain in chains:
         chain.burn_in(lengths[0])
     scores = np.max([chain.scan() for chain in chains], axis=0)
     for chain in chains:
         chain.choose_anchors(scores)
-    warm = time.perf_counter()
+    warm = time.process_time()
     draws = [chain.draw(lengths[1], THIN, BATCHES) for chain in chains]
-    return entry_of(problem, rows, draws, warm - begin, time.perf_counter() - warm)
+    return entry_of(problem, rows, draws, warm - begin, time.process_time() - warm)
 
 
 def one_by_one(problem: normal.Problem, rows: np.ndarray, lengths: tuple[int, int], seed: int) -> Entry:
     """The Gibbs sampler of the same posterior."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     chains = [Gibbs(normal.NormalRegression(problem), rng) for rng in np.random.default_rng(seed).spawn(CHAINS)]
     for chain in chains:
         chain.draw(lengths[0])
-    warm = time.perf_counter()
+    warm = time.process_time()
     draws = [chain.draw(lengths[1], BATCHES) for chain in chains]
-    return entry_of(problem, rows, draws, warm - begin, time.perf_counter() - warm)
+    return entry_of(problem, rows, draws, warm - begin, time.process_time() - warm)
 
 
 def entry_of(problem: normal.Problem, rows: np.ndarray, chains: list[Draws], warm_up: float, seconds: float) -> Entry:
@@ -213,11 +214,11 @@ def entry_of(problem: normal.Problem, rows: np.ndarray, chains: list[Draws], war
 
 def millipede(x: np.ndarray, y: np.ndarray, rows: np.ndarray, lengths: tuple[int, int], seed: int) -> Entry:
     """The peer's chains."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     runs = [millipede_peer.run(x, y, rows, lengths, BATCHES, CHAINS * seed + chain) for chain in range(CHAINS)]
     seconds = sum(run[0] for run in runs)
     arrays = [np.stack([run[i] for run in runs]) for i in range(1, 5)]
-    return Entry(time.perf_counter() - begin - seconds, seconds, *arrays)
+    return Entry(time.process_time() - begin - seconds, seconds, *arrays)
 
 
 def main() -> None:
