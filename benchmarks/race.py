@@ -54,6 +54,8 @@ class Lengths(NamedTuple):
     rounds: int = 3
 
 
+LONG = Lengths(gibbs=(100, 500))  # with many predictors, where sweeps take long
+MANY = 1000
 QUICK = Lengths((100, 100), (20, 100), (20, 50), 1)
 
 
@@ -104,28 +106,33 @@ FAMILIES: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
 
 def records(quick: bool = False) -> list[Record]:
     """All contenders on all data sets."""
-    sizes, lengths = ((120,), QUICK) if quick else (SIZES, Lengths())
+    sizes = (120,) if quick else SIZES
     with threadpool_limits(1):
-        return [row for name in FAMILIES for p in sizes for row in race(name, p, lengths, quick)]
+        return [row for name in FAMILIES for p in sizes for row in race(name, p, QUICK if quick else lengths(p), quick)]
 
 
-def race(family: str, p: int, lengths: Lengths, quick: bool = False) -> list[Record]:
+def lengths(p: int) -> Lengths:
+    """Return how long everybody runs with so many predictors."""
+    return LONG if p > MANY else Lengths()
+
+
+def race(family: str, p: int, long: Lengths, quick: bool = False) -> list[Record]:
     """Return the records of one data set."""
     x, y = FAMILIES[family](p)
     problem = problem_of(x, y)
     rows = np.arange(0, ROWS, ROWS // WATCHED)[:WATCHED]
     contenders = {
-        OURS: lambda seed: ours(problem, rows, lengths.ours, seed),
-        GIBBS: lambda seed: one_by_one(problem, rows, lengths.gibbs, seed),
+        OURS: lambda seed: ours(problem, rows, long.ours, seed),
+        GIBBS: lambda seed: one_by_one(problem, rows, long.gibbs, seed),
     }
     if not quick and peers.find("millipede"):
         z = problem.design.columns(np.arange(problem.design.size))
-        contenders[MILLIPEDE] = lambda seed: millipede(z, problem.y, rows, lengths.millipede, seed)
+        contenders[MILLIPEDE] = lambda seed: millipede(z, problem.y, rows, long.millipede, seed)
     if not quick:  # compiles
         ours(problem, rows, QUICK.ours, 0)
         one_by_one(problem, rows, QUICK.gibbs, 0)
     entries: dict[str, list[Entry]] = {name: [] for name in contenders}
-    for seed in range(1, lengths.rounds + 1):
+    for seed in range(1, long.rounds + 1):
         for name, contender in contenders.items():
             entries[name].append(contender(seed))
     describe(f"{family}, p={p}", entries)
@@ -230,7 +237,7 @@ def main() -> None:
     with threadpool_limits(1):
         for name in arguments.families:
             for p in arguments.sizes:
-                for row in race(name, p, Lengths(rounds=arguments.rounds)):
+                for row in race(name, p, lengths(p)._replace(rounds=arguments.rounds)):
                     print(
                         f"{row['name']}: {row['value']:.3g} s, {row['ratio']:.3g} ± {row['spread']:.2g} times ours",
                         flush=True,

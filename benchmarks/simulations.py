@@ -97,7 +97,7 @@ def family(index: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     n, p, key = spec.n + TEST_ROWS, spec.p, [13, index, seed]
     k = spec.effects or 0
     if spec.kind == "autoregressive":
-        data = autoregressive(n, p, effects=k, size=2 / np.sqrt(k), seed=key)  # 80 % of the variance, more or less
+        data = autoregressive(n, p, effects=k, sizes="equal", size=2 / np.sqrt(k), seed=key)  # about 80 % of var y
     elif spec.kind == "expression":
         data = expression(n, p, modules=40, effects=k, seed=key)
     elif spec.kind == "markers":

@@ -134,25 +134,43 @@ def test_work_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert {os.environ[name] for name in resumable.THREADS} == {"1"}  # what processes that begin anew inherit
     lines = path.read_bytes()
     assert resumable.gather(None, [(1,), (3,)], ("number",), path, 1) == first[::-1]  # nothing is computed again
+    assert resumable.gather(None, [(2,), (3,)], ("number",), path, 0) == first[:1]
     resumable.gather(job, [(1,), (2,)], ("number",), path, 2)
     assert path.read_bytes().startswith(lines) and len(path.read_bytes().splitlines()) == 3
 
 
 def test_tables_of_agreement_and_accuracy():
     pair = [
-        {"index": 3, "predictors": [1, 4], "inclusion": [0.5, 0.3], "warned": [], "steps": 10, "seconds": 1.0},
-        {"index": 3, "predictors": [1, 7], "inclusion": [0.45, 0.2], "warned": [], "steps": 20, "seconds": 2.0},
+        {
+            "index": 3,
+            "seed": 0,
+            "predictors": [1, 4],
+            "inclusion": [0.5, 0.3],
+            "warned": [],
+            "steps": 10,
+            "seconds": 1.0,
+        },
+        {
+            "index": 3,
+            "seed": 1,
+            "predictors": [1, 7],
+            "inclusion": [0.45, 0.2],
+            "warned": [],
+            "steps": 20,
+            "seconds": 2.0,
+        },
     ]
     assert agreement.apart(*pair) == pytest.approx(0.3)
     assert "0 of 1 pairs agree" in agreement.table(pair)[-1]
+    assert "0 of 0 pairs" in agreement.table(pair[:1])[-1]  # the other fit is still to be done
     pair[1]["warned"] = ["inclusion has not settled"]
     assert "1 of 1 pairs agree within 0.1 or warn; 1 of 2 fits warned" in agreement.table(pair)[-1]
     errors = [{"ours": 0.5, "LassoCV": 0.4, "RidgeCV": 0.9}, {"ours": 0.3, "LassoCV": 0.3, "RidgeCV": 0.9}]
     records = [{"index": 2, "errors": e, "seconds": {"ours": 1.0}} for e in errors]
     text = accuracy.table(records)
-    assert "+0.050 ± 0.050" in text[2] and text[-1].endswith("nowhere.")
+    assert "+0.050 ± 0.050" in text[2] and text[-1].endswith(": none.")
     records[1]["errors"]["ours"] = 0.37
-    assert text[-1] != accuracy.table(records)[-1]
+    assert accuracy.table(records)[-1].endswith(f": {simulations.FAMILIES[2]}.")
 
 
 def test_copies_are_near_or_exact():
