@@ -22,6 +22,7 @@ $(DOCS): $(DEV)
 
 $(BENCH): $(DEV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps millipede-regression  # see pyproject.toml
 	@touch $@
 
 test: $(DEV)  ## the whole test suite; three processes keep two cores busy, as some tests wait

@@ -61,7 +61,11 @@ def table(records: list[dict[str, Any]]) -> list[str]:
         values = " | ".join(f"{values.mean():.3f}" for values in errors.values())
         seconds = np.median([record["seconds"][OURS] for record in some])
         lines.append(f"| {spec} | {len(some)} | {values} | {difference.mean():+.3f} ± {error:.3f} | {seconds:.1f} |")
-    return [*lines, "", f"Worse by more than one standard error: {'; '.join(worse) or 'nowhere'}."]
+    return [
+        *lines,
+        "",
+        f"Worse by more than one standard error, of families with two data sets: {'; '.join(worse) or 'none'}.",
+    ]
 
 
 def main() -> None:

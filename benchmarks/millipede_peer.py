@@ -36,7 +36,7 @@ def run(x, y, rows, lengths: tuple[int, int], batches: int, seed: int):
     weight, inclusion = np.zeros(batches), np.zeros((batches, p))
     mean, square = np.zeros((batches, len(rows))), np.zeros((batches, len(rows)))
     design = np.column_stack([x[rows], np.ones(len(rows))])
-    begin = time.perf_counter()
+    begin = time.process_time()
     for step, (_, sample) in enumerate(chain):
         batch = step * batches // lengths[1]
         share, fitted = float(sample.weight), design @ sample.beta.numpy()
@@ -44,6 +44,6 @@ def run(x, y, rows, lengths: tuple[int, int], batches: int, seed: int):
         inclusion[batch] += share * sample.pip.numpy()
         mean[batch] += share * fitted
         square[batch] += share * fitted**2
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     torch.set_num_threads(threads)
     return seconds, weight, inclusion / weight[:, None], mean / weight[:, None], square / weight[:, None]

@@ -3,7 +3,8 @@
 n = 100, and 200, 1000 and 4000 predictors: correlated as in the paper's tests, here with ten normal effects, so that
 some are uncertain; and spectra, where nearly all are. All run on one core, in turns: 4 chains, one after the other, of
 the default sampler as the regressor runs it, of a compiled Gibbs sampler of the same posterior (`one_by_one`), and of
-millipede (`millipede_peer`, another posterior).
+millipede (`millipede_peer`, another posterior). Seconds are those of the processor, which others who use the machine
+disturb less.
 Warm-up and compilation do not count. What each contender reports of a predictor is its mean probability given all
 others, weighted as it is meant to be; with its Monte Carlo error e, from averages over parts of the chains,
 
@@ -41,7 +42,7 @@ FEWEST = 10  # predictors that are judged at least
 BATCHES = 25  # parts of each chain, from whose averages Monte Carlo errors follow
 OURS, GIBBS, MILLIPEDE = "ours", "Gibbs, one predictor after the other, compiled", "millipede"
 SIZES = (200, 1000, 4000)
-QUANTITIES = ("inclusion, worst", "inclusion, mean", "predictions, worst", "predictions, mean")
+QUANTITIES = ("worst inclusion", "mean inclusion", "worst prediction", "mean prediction")
 
 
 class Lengths(NamedTuple):
@@ -53,6 +54,8 @@ class Lengths(NamedTuple):
     rounds: int = 3
 
 
+LONG = Lengths(gibbs=(100, 500))  # with many predictors, where sweeps take long
+MANY = 1000
 QUICK = Lengths((100, 100), (20, 100), (20, 50), 1)
 
 
@@ -103,28 +106,33 @@ FAMILIES: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
 
 def records(quick: bool = False) -> list[Record]:
     """All contenders on all data sets."""
-    sizes, lengths = ((30,), QUICK) if quick else (SIZES, Lengths())
+    sizes = (120,) if quick else SIZES
     with threadpool_limits(1):
-        return [row for name in FAMILIES for p in sizes for row in race(name, p, lengths, quick)]
+        return [row for name in FAMILIES for p in sizes for row in race(name, p, QUICK if quick else lengths(p), quick)]
 
 
-def race(family: str, p: int, lengths: Lengths, quick: bool = False) -> list[Record]:
+def lengths(p: int) -> Lengths:
+    """Return how long everybody runs with so many predictors."""
+    return LONG if p > MANY else Lengths()
+
+
+def race(family: str, p: int, long: Lengths, quick: bool = False) -> list[Record]:
     """Return the records of one data set."""
     x, y = FAMILIES[family](p)
     problem = problem_of(x, y)
     rows = np.arange(0, ROWS, ROWS // WATCHED)[:WATCHED]
     contenders = {
-        OURS: lambda seed: ours(problem, rows, lengths.ours, seed),
-        GIBBS: lambda seed: one_by_one(problem, rows, lengths.gibbs, seed),
+        OURS: lambda seed: ours(problem, rows, long.ours, seed),
+        GIBBS: lambda seed: one_by_one(problem, rows, long.gibbs, seed),
     }
     if not quick and peers.find("millipede"):
         z = problem.design.columns(np.arange(problem.design.size))
-        contenders[MILLIPEDE] = lambda seed: millipede(z, problem.y, rows, lengths.millipede, seed)
+        contenders[MILLIPEDE] = lambda seed: millipede(z, problem.y, rows, long.millipede, seed)
     if not quick:  # compiles
         ours(problem, rows, QUICK.ours, 0)
         one_by_one(problem, rows, QUICK.gibbs, 0)
     entries: dict[str, list[Entry]] = {name: [] for name in contenders}
-    for seed in range(1, lengths.rounds + 1):
+    for seed in range(1, long.rounds + 1):
         for name, contender in contenders.items():
             entries[name].append(contender(seed))
     describe(f"{family}, p={p}", entries)
@@ -156,7 +164,7 @@ def compared(data: str, entries: dict[str, list[Entry]]) -> list[Record]:
     costs = {name: np.array([e.costs(judged(rounds)) for e in rounds]) for name, rounds in entries.items()}
     return [
         record(
-            f"seconds to {TARGET:.0f} effective draws, {quantity}, {data}: {name}",
+            f"seconds to {TARGET:.0f} effective draws, {data}: {quantity}, {name}",
             values[:, i].tolist(),
             OURS,
             costs[OURS][:, i].tolist(),
@@ -175,27 +183,27 @@ def problem_of(x: np.ndarray, y: np.ndarray) -> normal.Problem:
 
 def ours(problem: normal.Problem, rows: np.ndarray, lengths: tuple[int, int], seed: int) -> Entry:
     """Chains over models, as `settle` runs them."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     chains = [Chain(normal.NormalRegression(problem), rng) for rng in np.random.default_rng(seed).spawn(CHAINS)]
     for chain in chains:
         chain.burn_in(lengths[0])
     scores = np.max([chain.scan() for chain in chains], axis=0)
     for chain in chains:
         chain.choose_anchors(scores)
-    warm = time.perf_counter()
+    warm = time.process_time()
     draws = [chain.draw(lengths[1], THIN, BATCHES) for chain in chains]
-    return entry_of(problem, rows, draws, warm - begin, time.perf_counter() - warm)
+    return entry_of(problem, rows, draws, warm - begin, time.process_time() - warm)
 
 
 def one_by_one(problem: normal.Problem, rows: np.ndarray, lengths: tuple[int, int], seed: int) -> Entry:
     """The Gibbs sampler of the same posterior."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     chains = [Gibbs(normal.NormalRegression(problem), rng) for rng in np.random.default_rng(seed).spawn(CHAINS)]
     for chain in chains:
         chain.draw(lengths[0])
-    warm = time.perf_counter()
+    warm = time.process_time()
     draws = [chain.draw(lengths[1], BATCHES) for chain in chains]
-    return entry_of(problem, rows, draws, warm - begin, time.perf_counter() - warm)
+    return entry_of(problem, rows, draws, warm - begin, time.process_time() - warm)
 
 
 def entry_of(problem: normal.Problem, rows: np.ndarray, chains: list[Draws], warm_up: float, seconds: float) -> Entry:
@@ -213,11 +221,11 @@ def entry_of(problem: normal.Problem, rows: np.ndarray, chains: list[Draws], war
 
 def millipede(x: np.ndarray, y: np.ndarray, rows: np.ndarray, lengths: tuple[int, int], seed: int) -> Entry:
     """The peer's chains."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     runs = [millipede_peer.run(x, y, rows, lengths, BATCHES, CHAINS * seed + chain) for chain in range(CHAINS)]
     seconds = sum(run[0] for run in runs)
     arrays = [np.stack([run[i] for run in runs]) for i in range(1, 5)]
-    return Entry(time.perf_counter() - begin - seconds, seconds, *arrays)
+    return Entry(time.process_time() - begin - seconds, seconds, *arrays)
 
 
 def main() -> None:
@@ -229,7 +237,7 @@ def main() -> None:
     with threadpool_limits(1):
         for name in arguments.families:
             for p in arguments.sizes:
-                for row in race(name, p, Lengths(rounds=arguments.rounds)):
+                for row in race(name, p, lengths(p)._replace(rounds=arguments.rounds)):
                     print(
                         f"{row['name']}: {row['value']:.3g} s, {row['ratio']:.3g} ± {row['spread']:.2g} times ours",
                         flush=True,

@@ -23,7 +23,7 @@ def options(description: str | None, name: str, replicates: int) -> argparse.Arg
     """Return a parser of the options that all such benchmarks have; ``name`` is that of the file."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicates", type=int, default=replicates)
-    parser.add_argument("--workers", type=int, default=2, help="processes, each with one thread")
+    parser.add_argument("--workers", type=int, default=2, help="processes with one thread; 0: only print")
     parser.add_argument(
         "--records",
         type=Path,
@@ -36,10 +36,13 @@ def options(description: str | None, name: str, replicates: int) -> argparse.Arg
 def gather(
     job: Callable[..., Record], todo: Sequence[tuple[int, ...]], names: tuple[str, ...], path: Path, workers: int
 ) -> list[Record]:
-    """Return the records of all jobs in ``todo``, in this order, those that are not in the file computed anew."""
+    """Return the records of all jobs in ``todo``, in this order, those that are not in the file computed anew.
+
+    Without workers, nothing is computed, and only what is in the file is returned.
+    """
     known = {tuple(record[name] for name in names): record for record in read_lines(path)}
     missing = [arguments for arguments in todo if arguments not in known]
-    if missing:
+    if missing and workers:
         os.environ |= dict.fromkeys(THREADS, "1")  # read by the processes when they start
         path.parent.mkdir(parents=True, exist_ok=True)
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, path.open("ab") as file:
@@ -50,4 +53,4 @@ def gather(
                 file.flush()
                 print(f"\r{number} of {len(missing)} done", end="", flush=True)
         print()
-    return [known[arguments] for arguments in todo]
+    return [known[arguments] for arguments in todo if arguments in known]

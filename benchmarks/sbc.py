@@ -188,8 +188,9 @@ def main() -> None:
     arguments = resumable.options(__doc__, "sbc", 200).parse_args()
     todo = [(i,) for i in range(arguments.replicates)]
     records = resumable.gather(fit, todo, ("replicate",), arguments.records, arguments.workers)
-    print("\n".join(table(records)))
-    figure(records, arguments.records.with_suffix(".png"))
+    if records:
+        print("\n".join(table(records)))
+        figure(records, arguments.records.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -19,15 +19,27 @@ class Hard(NamedTuple):
     exact: bool = True
 
 
-HARD = (
-    *(Hard("spectra", n, p) for n, p in ((60, 400), (60, 400), (80, 700), (100, 1000), (100, 2000))),
-    *(Hard("markers", n, p) for n, p in ((200, 400), (300, 800), (600, 1200), (300, 3000), (400, 6000))),
-    *(Hard("expression", n, p) for n, p in ((60, 1000), (70, 3000), (70, 4000), (100, 4000), (100, 6000))),
+HARD = (  # the first five are of all kinds
+    Hard("spectra", 60, 400),
+    Hard("markers", 200, 400),
+    Hard("expression", 60, 1000),
     Hard("autoregressive", 100, 400, 4),
+    Hard("expression", 70, 2000, 100, False),
+    Hard("spectra", 80, 700),
+    Hard("markers", 300, 800),
+    Hard("expression", 70, 3000),
     Hard("autoregressive", 100, 400, 40, False),
     Hard("expression", 70, 1000, 20),
-    Hard("expression", 70, 2000, 100, False),
+    Hard("spectra", 100, 1000),
+    Hard("markers", 600, 1200),
+    Hard("expression", 70, 4000),
     Hard("markers", 300, 600, 60),
+    Hard("spectra", 60, 401),
+    Hard("markers", 300, 3000),
+    Hard("expression", 100, 4000),
+    Hard("spectra", 100, 2000),
+    Hard("markers", 400, 6000),
+    Hard("expression", 100, 6000),
 )
 
 
@@ -37,7 +49,7 @@ def hard(index: int) -> tuple[np.ndarray, np.ndarray]:
     p, seed = spec.p - spec.copies, [11, index]
     makers = {
         "spectra": lambda: spectra(spec.n, p, seed=seed),
-        "markers": lambda: markers(spec.n, p, share=(0.01, 0.3)[index % 2], seed=seed),
+        "markers": lambda: markers(spec.n, p, share=(0.01, 0.3)[index // 5 % 2], seed=seed),
         "expression": lambda: expression(spec.n, p, modules=max(10, p // 50), seed=seed),
         "autoregressive": lambda: autoregressive(spec.n, p, seed=seed),
     }
@@ -85,7 +97,7 @@ def family(index: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     n, p, key = spec.n + TEST_ROWS, spec.p, [13, index, seed]
     k = spec.effects or 0
     if spec.kind == "autoregressive":
-        data = autoregressive(n, p, effects=k, size=2 / np.sqrt(k), seed=key)  # 80 % of the variance, more or less
+        data = autoregressive(n, p, effects=k, sizes="equal", size=2 / np.sqrt(k), seed=key)  # about 80 % of var y
     elif spec.kind == "expression":
         data = expression(n, p, modules=40, effects=k, seed=key)
     elif spec.kind == "markers":
