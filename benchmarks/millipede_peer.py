@@ -3,6 +3,11 @@
 Its prior is another one than ours: the number of effects is binomial with mean S = 5, sigma^2 has the improper prior
 1/sigma^2, and effects have the variance 100 sigma^2 (tau = 0.01), none of which is learned. Its posterior thus has
 other uncertain predictors, and each contender is judged on its own ones.
+
+With X'X + tau I = LL' release 0.1.7 adds sigma L^-1 N(0, I) to the mean of coefficients, whose covariance is not that
+of the posterior, which takes the transpose of L^-1. Where predictors are strongly correlated, as in spectra, its
+predictions vary more than ten times as much as ours, independently from step to step, and nearly all draws of them
+count as effective. Inclusion probabilities are not touched.
 """
 
 import time

@@ -28,11 +28,13 @@ NOTES = {
     "probability P between 0.05 and 0.95, and at least the ten that are nearest to 0.5, the worst one and the mean of "
     "all costs, where effective draws are P (1 - P) / (Monte Carlo error of P)^2. Predictions: of 12 rows. The Gibbs "
     "sampler has the posterior of ours and shares its formulas; it visits one predictor after the other. "
-    "millipede has another posterior: its number and size of effects are fixed (S = 5, tau = 0.01, its defaults; with "
-    "p = 4000 a tenth of the predictors is in view), and it has uncertain predictors of its own. Where the spike has "
-    "a width, the Gibbs samplers have the prior of PSGLD-SA, in which the noise level and the share of effects are "
-    "point estimates; in theirs they are sampled. NUTS has a continuous prior, as it must, and runs once, after the "
-    "others. Memory is the peak of resident memory during a fit minus what was in use before it.",
+    "millipede has another posterior: the expected number of effects and their size are fixed (S = 5, tau = 0.01, its "
+    "defaults; with p = 4000 a tenth of the predictors is in view), and it has uncertain predictors of its own. Its "
+    "draws of coefficients have another covariance than its posterior: its predictions of spectra vary more than ten "
+    "times as much as ours, and their costs cannot be compared. Where the spike has a width, the Gibbs samplers have "
+    "the prior of PSGLD-SA, in which the noise level and the share of effects are point estimates; in theirs they are "
+    "sampled. NUTS has a continuous prior, as it must, and runs once, after the others. Memory is the peak of resident "
+    "memory during a fit minus what was in use before it.",
     "deploy": "The paper's network, pruned to 70 % in its sparse layers, which hold 74 % of its weights. Without "
     "rounding no file can be much below 41 %: 24 bits of sign and mantissa for each nonzero are 36 %, their exponents "
     "and places the rest. ONNX Runtime multiplies by zeros, too.",
