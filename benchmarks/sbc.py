@@ -29,7 +29,7 @@ from sparse_langevin import SparseBayesRegressor
 from sparse_langevin.linear import normal, polygenic
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.polygenic import Background
-from sparse_langevin.linear.samples import quantiles
+from sparse_langevin.linear.samples import dense, quantiles
 from sparse_langevin.linear.settling import settle
 from sparse_langevin.linear.simulated import autoregressive
 
@@ -134,13 +134,12 @@ def described(
     """Return the record of a posterior and the truth."""
     draws, inclusion = posterior.draws, posterior.inclusion
     samples, _ = problem.coefficients(posterior.chains, rng)
-    dense = np.asarray(samples.toarray() if hasattr(samples, "toarray") else samples)
     lower, upper = quantiles(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     held = (lower <= truth.coefficients) & (truth.coefficients <= upper)
     visible = truth.effects & (np.abs(truth.coefficients) > VISIBLE * truth.sigma / np.sqrt(len(problem.y)))
     groups = {"true effects": truth.effects, "visible effects": visible, "chosen": inclusion > 0.5}
     return {
-        "ranks": ranks(truth, dense, draws, inclusion, row, rng),
+        "ranks": ranks(truth, dense(samples), draws, inclusion, row, rng),
         "held": {name: [int(held[some].sum()), int(some.sum())] for name, some in groups.items()},
         "stated": [round(float(inclusion.sum()), 3), int(truth.effects.sum())],
     }

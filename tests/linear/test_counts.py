@@ -43,6 +43,12 @@ class Rounded(SparseBayesCountRegressor):
     def fit(self, X, y, sample_weight=None, exposure=None):
         return super().fit(X, np.round(np.asarray(y, dtype=float)), sample_weight, exposure)
 
+    def partial_fit(self, X, y, sample_weight=None, exposure=None):
+        return super().partial_fit(X, np.round(np.asarray(y, dtype=float)), sample_weight, exposure)
+
+    def score(self, X, y, sample_weight=None, exposure=None):
+        return super().score(X, np.round(np.asarray(y, dtype=float)), sample_weight, exposure)
+
 
 def test_scikit_learn_checks():
     reason = "the responses are no whole numbers"

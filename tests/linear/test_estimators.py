@@ -48,7 +48,8 @@ def test_attributes(fitted):
     assert fitted.coef_[[3, 40]] == pytest.approx([2.0, -1.5], abs=0.3)
     assert fitted.intercept_ == pytest.approx(3.0, abs=0.3) and fitted.sigma_ == pytest.approx(0.5, abs=0.15)
     assert fitted.rhat_ <= 1.02 and fitted.ess_ >= 400
-    assert fitted.coef_samples_.mean(0) == pytest.approx(fitted.coef_)
+    error = fitted.coef_std_ / np.sqrt(fitted.ess_)  # of means of draws; of small effects the exact mean is known
+    assert np.all(np.abs(fitted.coef_samples_.mean(0) - fitted.coef_) < 4 * error)
     assert fitted.transform(X).shape == (60, 2)
 
 
