@@ -655,7 +655,26 @@ FAULTS = [
         "fewer = target.prior[index, k]",
         "fewer = target.prior[index, k] + 1.0",
     ),
-    Fault("g drawn from its prior", "linear/informed.py", "weight[i] -= 0.5 * math.log(wide)", "weight[i] -= 0.0"),
+    Fault("g drawn from its prior", "linear/tridiagonal.py", "0.5 * math.log(factors)", "0.0 * math.log(factors)"),
+    Fault("g without the response", "linear/tridiagonal.py", "left -= squared / last", "left -= 0.0"),
+    Fault(
+        "a diagonal matrix for a tridiagonal one", "linear/tridiagonal.py", "value -= beside", "value -= 0.0 * beside"
+    ),
+    Fault(
+        "alternatives in a credible set are all chosen",
+        "linear/choices.py",
+        "&= beside_representative(present, group) > threshold",
+        "&= inclusion[group.members] > threshold",
+    ),
+    Fault(
+        "columns from the wrong place", "linear/design.py", "found[i, j] = (x[i, places[j]]", "found[i, j] = (x[i, j]"
+    ),
+    Fault(
+        "rows weighted twice",
+        "linear/augmented.py",
+        "row[i] = (z[i] - shift) * root[i]",
+        "row[i] = (z[i] - shift) * root[i] ** 2",
+    ),
     Fault("coefficients without their spread", "linear/informed.py", "value += root[a, b] * normal[b]", "value += 0.0"),
     Fault("sigma with other degrees of freedom", "linear/informed.py", "0.5 * rest / rng", "0.6 * rest / rng"),
     Fault("c not changed with the model", "linear/rank_one.py", "c[j] += of_c * q[j]", "c[j] += 0.0"),

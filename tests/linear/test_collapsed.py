@@ -18,6 +18,7 @@ from sparse_langevin.linear.normal import NormalRegression, Problem
 from sparse_langevin.linear.polygenic import VALUES, Background
 from sparse_langevin.linear.runner import Plan
 from sparse_langevin.linear.settling import settle
+from sparse_langevin.linear.tridiagonal import weights_of_g
 
 
 def correlated(n=60, p=9, seed=0):
@@ -211,6 +212,24 @@ def test_small_effects_are_those_of_ridge_regression(monkeypatch):
     np.testing.assert_allclose(case.fitted(nothing, np.arange(30))[0], expected, atol=1e-10)
 
 
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 9, 40])
+def test_the_probability_of_g_given_a_model(k):
+    """Against determinants and solutions, with copies among the predictors."""
+    rng = np.random.default_rng(k)
+    x, grid, half = rng.standard_normal((60, k)), size_prior.g_grid(), 30.0
+    x[:, 2:4] = x[:, :1]
+    y, prior = x.sum(1) + rng.standard_normal(60), rng.standard_normal(len(grid))
+    gram, product, rest = x.T @ x, x.T @ y, y @ y + 0.01
+    expected = [
+        of_g
+        - 0.5 * np.linalg.slogdet(np.eye(k) + g * gram)[1]
+        - half * np.log(rest - product @ np.linalg.solve(np.eye(k) / g + gram, product))
+        for g, of_g in zip(grid, prior, strict=True)
+    ]
+    found = weights_of_g(gram, product, grid, prior, rest, half, 1e-3)
+    assert found == pytest.approx(np.array(expected), abs=1e-6)
+
+
 def test_the_prior_is_a_sum_over_delta():
     """Against the double integral, for models of ten predictors."""
     grid, p, n = size_prior.g_grid(), 10, 50.0
@@ -218,7 +237,7 @@ def test_the_prior_is_a_sum_over_delta():
     delta = np.exp(np.linspace(np.log(size_prior.FEWEST / p), 0, 20_001)[:-1])
     i = len(grid) // 2 + 3
     density = stats.logistic.pdf(np.log(grid[i] * p * delta)) * np.exp(-size_prior.RESOLVED / (n * grid[i]))
-    density /= 1 + p * delta / size_prior.USUAL
+    density /= 1 + (p * delta / (size_prior.USUAL * n)) ** 2
     for k, m in ((1, 2), (2, 5)):
         ratio = (density * delta**m * (1 - delta) ** (p - m)).sum() / (
             density * delta**k * (1 - delta) ** (p - k)

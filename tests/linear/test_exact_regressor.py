@@ -16,7 +16,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
 from sparse_langevin.linear import base
-from sparse_langevin.linear.choices import below_false_discovery_rate
+from sparse_langevin.linear.choices import below_false_discovery_rate, chosen
+from sparse_langevin.linear.credible import CredibleSet
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 100))
@@ -181,6 +182,15 @@ def test_credible_sets_of_spectra():
 @pytest.mark.parametrize("selection", ["fdr", "best", "sets"])
 def test_ways_to_choose(fitted, selection):
     assert list(clone(fitted).set_params(selection=selection).fit(X, Y).get_support(indices=True)) == [3, 40]
+
+
+def test_two_effects_in_one_credible_set_are_both_chosen():
+    """The second one of four rows out of ten is no alternative to the first; the third one always is."""
+    present = sparse.csr_array(np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 0]] * 2))
+    inclusion = np.asarray(present.mean(0)).ravel()
+    group = CredibleSet(np.array([0, 1, 2]), 1.0, 0.6)
+    found = chosen("auto", inclusion, 0.15, 0.1, present, [group])
+    assert inclusion == pytest.approx([0.8, 0.4, 0.2]) and list(found) == [True, True, False]
 
 
 def test_the_false_discovery_rate_is_that_of_the_probabilities():

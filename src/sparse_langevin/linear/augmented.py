@@ -33,6 +33,8 @@ from sparse_langevin.linear.informed import draw, likelihood_ratios, weigh
 from sparse_langevin.linear.model_state import GROUPS, SIZE, G, Indices, room_for
 from sparse_langevin.linear.normal import MOST
 from sparse_langevin.linear.polya_gamma import sweep
+from sparse_langevin.linear.tridiagonal import dot
+from sparse_langevin.runtime.jit import compiled, reassociated
 
 KNOWN = 1e8  # degrees of freedom of a sigma that is known
 LARGEST_G = 30.0  # of effects on log-odds or log-means per standard deviation: a standard deviation of 5.5
@@ -110,25 +112,26 @@ class AugmentedRegression:
         """Take these predictors into view, of which the first ones are anchors."""
         if not np.array_equal(members, self.members):
             same = anchors if np.array_equal(members[:anchors], self.members[: self.anchors]) else 0
-            new = self.problem.design.columns(members[same:]).T
-            self.z = np.concatenate([self.z[:same], new])
+            if len(members) != len(self.z):
+                self.z, same = np.empty((len(members), self.problem.rows)), 0
+            self.z[same:] = self.problem.design.columns(members[same:]).T
             self.place[self.members] = -1
             self.place[members] = np.arange(len(members))
         self.members, self.anchors = members, anchors
         problem, weights = self.problem, self.weights
         self.total = float(weights.sum()) + problem.family.tau
-        self.mean = self.z @ weights
         root, factor = self._root()
-        rows = self.z * root
-        rows -= np.multiply.outer(factor * self.mean, root)
         response = self.response * root
         response -= factor * float(weights @ self.response) * root
+        rows, self.mean = np.empty_like(self.z), np.empty(len(members))
+        square, product = np.empty(len(members)), np.empty(len(members))
+        weigh_rows(self.z, weights, root, factor, response, rows, self.mean, square, product)
         known = problem.family.known
         ends = np.zeros(0, np.int64) if self.groups is None or not len(members) else self.groups.ends
         self.target = model_state.Target(
             rows,
-            np.einsum("ij,ij->i", rows, rows),
-            rows @ response,
+            square,
+            product,
             float(response @ response),
             KNOWN if known else 0.5 * (problem.rows - 1 + (self.total == math.inf)) + 0.5,
             2 * KNOWN if known else 0.01,
@@ -262,3 +265,19 @@ class AugmentedRegression:
             self.target.offset + self.target.total - float(mean @ mean),
             self.target.half,
         )
+
+
+@compiled
+def weigh_rows(z, weights, root, factor, response, rows, mean, square, product):
+    """Compute the columns F of the predictors, Z'w, the squares of these columns, and their products with F'r."""
+    for j in range(len(z)):
+        mean[j] = dot(z[j], weights)
+        weigh_row(z[j], root, factor * mean[j], rows[j])
+        square[j], product[j] = dot(rows[j], rows[j]), dot(rows[j], response)
+
+
+@reassociated
+def weigh_row(z, root, shift, row):
+    """Shift a row and multiply it with the roots of the weights."""
+    for i in range(len(z)):
+        row[i] = (z[i] - shift) * root[i]

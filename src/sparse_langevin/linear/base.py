@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 BURN_IN = 1000  # steps of chains over models
+MAX_STEPS = 20_000
 
 
 @dataclass(repr=False, eq=False)
@@ -52,7 +53,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     groups: Any = None
     n_chains: int = 4
     burn_in: int | None = None
-    max_steps: int = 20_000
+    max_steps: int | None = None
     target_rhat: float = 1.02
     target_ess: float = 400.0
     warm_start: bool = False
@@ -142,8 +143,13 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the generator of all random numbers of a fit."""
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _plan(self, burn_in: int = BURN_IN) -> Plan:
-        return Plan(self.n_chains, self.burn_in or burn_in, self.max_steps, self.target_rhat, self.target_ess)
+    def _plan(self) -> Plan:
+        burn_in, steps = self._lengths()
+        return Plan(self.n_chains, self.burn_in or burn_in, self.max_steps or steps, self.target_rhat, self.target_ess)
+
+    def _lengths(self) -> tuple[int, int]:
+        """Return the usual steps of burn-in, and the largest number of those after it."""
+        return BURN_IN, MAX_STEPS
 
     def _workers(self) -> int:
         workers: int = joblib.effective_n_jobs(self.n_jobs)
@@ -199,7 +205,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self._summary = np.empty(0, np.intp)
         if (np.diff(present.indptr) > 0).mean() > self.threshold:
             fitted = [design.combine(np.asarray(effects.mean(0)).ravel()) for effects in by_response]
-            sure = chosen("auto", inclusion, self.threshold, self.fdr, None, sets)
+            sure = chosen("auto", inclusion, self.threshold, self.fdr, present, sets)
             self._summary = used[summary(design, max(fitted, key=np.linalg.norm), np.flatnonzero(sure))]
         self._report_unsettled(posterior)
 

@@ -6,9 +6,9 @@ from typing import Any
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from sparse_langevin.linear.base import BURN_IN, SparseBayes
+from sparse_langevin.linear.base import MAX_STEPS, SparseBayes
 from sparse_langevin.linear.gaussian import Array, Hyper
-from sparse_langevin.linear.runner import Chains, Plan
+from sparse_langevin.linear.runner import Chains
 from sparse_langevin.runtime.warn import warn
 from sparse_langevin.sampling.methods import Method, method_named
 
@@ -80,8 +80,8 @@ class BySteps(SparseBayes):
         """Return the Langevin method."""
         return method_named(STEPS if self.method == GIBBS.name else self.method)
 
-    def _plan(self, burn_in: int = BURN_IN) -> Plan:
-        return super()._plan(burn_in if self._exact else BURN_IN_STEPS)
+    def _lengths(self) -> tuple[int, int]:
+        return super()._lengths() if self._exact else (BURN_IN_STEPS, MAX_STEPS)
 
     def _report(self, chains: Chains) -> None:
         """Store the diagnostics, and warn if the chains have not converged."""

@@ -66,7 +66,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "noise": (lambda value: value in ("normal", "student"), "'normal' or 'student'"),
     "n_chains": (_is_count, COUNT),
     "burn_in": (lambda value: value is None or _is_count(value), f"{COUNT}, or None"),
-    "max_steps": (_is_count, COUNT),
+    "max_steps": (lambda value: value is None or _is_count(value), f"{COUNT}, or None"),
     "target_rhat": (_is_positive, POSITIVE),
     "target_ess": (_is_positive, POSITIVE),
     "batch_size": (lambda value: value is None or _is_count(value), f"{COUNT}, or None for all observations"),

@@ -24,9 +24,10 @@ def chosen(
     """Return a mask of predictors.
 
     ``"threshold"``: those with an inclusion probability above the threshold. ``"auto"``: these, but of the members of
-    a credible set only its representative and those that are more likely in the model than not. ``"sets"``: the
-    representatives alone. ``"fdr"``: as many of the most probable ones as have, on average, at most the share ``fdr``
-    of predictors without an effect. ``"best"``: the model that was drawn most often.
+    a credible set only its representative and those whose probability is above the threshold even if the representative
+    is in the model, so that they are no alternatives to it. ``"sets"``: the representatives alone. ``"fdr"``: as many
+    of the most probable ones as have, on average, at most the share ``fdr`` of predictors without an effect.
+    ``"best"``: the model that was drawn most often. ``present`` has the predictors of each draw.
     """
     if selection == "best":
         assert present is not None
@@ -34,11 +35,18 @@ def chosen(
     if selection == "fdr":
         return below_false_discovery_rate(inclusion, fdr)
     found = inclusion > threshold if selection != "sets" else np.zeros(len(inclusion), bool)
-    if selection == "auto":
+    if selection == "auto" and present is not None:
         for group in sets:
-            found[group.members] &= inclusion[group.members] > 0.5
+            found[group.members] &= beside_representative(present, group) > threshold
     if selection != "threshold":
         found[[group.representative for group in sets]] = True
+    return found
+
+
+def beside_representative(present: sparse.csr_array, group: CredibleSet) -> Array:
+    """Return the share of draws with each member of a set, of those with its representative."""
+    members = present[:, group.members].toarray()
+    found: Array = members[members[:, 0] != 0].mean(0)
     return found
 
 

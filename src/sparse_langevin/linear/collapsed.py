@@ -121,8 +121,9 @@ class Chain:
         self.state = initial_state(
             self.in_view, regression.most, len(regression.target.grid) // 2, groups.squares if groups else 0
         )
-        self.anchors = groups.order if groups else np.arange(p if together else ANCHORS)
-        self.others = np.arange(len(self.anchors), p)
+        self.where = np.full(p, -1)  # of each predictor in view its place there
+        self.members = np.zeros(0, np.int64)
+        self._divide(groups.order if groups else np.arange(p), p if together else ANCHORS)
         self._look(np.zeros(0, np.int64))
 
     def burn_in(self, steps: int) -> None:
@@ -194,18 +195,18 @@ class Chain:
 
     def _look(self, model: Indices) -> None:
         """Take anchors, the predictors of the model and other guests into view, and draw g."""
-        anchors, local = len(self.anchors), np.arange(self.in_view)
-        members = self.anchors
+        anchors, members = len(self.anchors), self.anchors
+        self.where[self.members] = -1
         if len(self.others):
-            inside = np.isin(model, self.anchors)
-            kept = model[~inside]
+            kept = model[~self.is_anchor[model]]
             free = self.others[self.rng.choice(len(self.others), self.in_view - anchors, replace=False)]
-            free = free[~np.isin(free, kept)][: self.in_view - anchors - len(kept)]
+            self.where[kept] = 0
+            free = free[self.where[free] < 0][: self.in_view - anchors - len(kept)]
             members = np.concatenate([self.anchors, kept, free])
         self.regression.look_at(members, anchors)
-        where = np.full(self.regression.size, -1)
-        where[members] = local
-        settle_in(self.regression.target, self.state, where[model])
+        self.where[members] = np.arange(self.in_view)
+        self.members = members
+        settle_in(self.regression.target, self.state, self.where[model])
         gram = draw_g(self.regression.target, self.state, self.rng)
         refresh(self.regression.target, self.state, gram)
 
@@ -223,8 +224,14 @@ class Chain:
         model = self._model()
         order = np.argsort(-scores, kind="stable")
         order = np.concatenate([model, order[~np.isin(order, model)]])
-        self.anchors, self.others = np.sort(order[:ANCHORS]), np.sort(order[ANCHORS:])
+        self._divide(np.concatenate([np.sort(order[:ANCHORS]), np.sort(order[ANCHORS:])]), ANCHORS)
         self._look(model)
+
+    def _divide(self, order: Indices, anchors: int) -> None:
+        """Make anchors of the first predictors."""
+        self.anchors, self.others = order[:anchors], order[anchors:]
+        self.is_anchor = np.zeros(len(order), bool)
+        self.is_anchor[self.anchors] = True
 
     def _count(self, response: int, members: NDArray[np.int64]) -> None:
         """Add up what was seen of a response's inclusion probabilities."""

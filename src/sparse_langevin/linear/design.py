@@ -93,9 +93,21 @@ class Design:
     def columns(self, places: NDArray[Any]) -> Array:
         """Return some of the columns z_j, side by side."""
         kept = places if self.index is None else self.index[places]
-        raw = self.x[:, kept].toarray() if sparse.issparse(self.x) else self.x[:, kept]
-        found: Array = (np.asarray(raw, dtype=float) - self.mean[places]) / self.std[places]
+        mean, std = self.mean[places], self.std[places]
+        if sparse.issparse(self.x):
+            found: Array = (np.asarray(self.x[:, kept].toarray(), dtype=float) - mean) / std
+        else:
+            found = np.empty((len(kept), self.x.shape[0])).T
+            standardised(self.x, kept, mean, std, found)
         return found if self.root is None else self.root[:, None] * found
+
+
+@compiled
+def standardised(x, places, mean, std, found):
+    """Compute some of the columns."""
+    for i in range(len(x)):
+        for j in range(len(places)):
+            found[i, j] = (x[i, places[j]] - mean[j]) / std[j]
 
 
 @compiled

@@ -46,6 +46,7 @@ from sparse_langevin.linear.model_state import (
     G,
 )
 from sparse_langevin.linear.rank_one import end_of, exclude, include, refresh
+from sparse_langevin.linear.tridiagonal import weights_of_g
 from sparse_langevin.runtime.jit import compiled, reassociated
 from sparse_langevin.runtime.native_math import exp64, log64
 
@@ -223,27 +224,6 @@ def draw_g(target, state, rng):
     weight = np.cumsum(np.exp(weight - weight.max()))
     state.integers[G] = min(np.searchsorted(weight, rng.random() * weight[-1]), len(weight) - 1)
     return gram
-
-
-@compiled
-def weights_of_g(gram, product, grid, prior, rest, half, least):
-    """Return log p(g | model) up to a constant, from X_m'X_m, X_m'y, and R of the empty model and its bound."""
-    k, weight = len(product), prior.copy()
-    values, vectors = np.linalg.eigh(gram) if k else (np.empty(0), np.empty((0, 0)))
-    squared = np.empty(k)
-    for i in range(k):
-        along = 0.0
-        for a in range(k):
-            along += vectors[a, i] * product[a]
-        squared[i] = along * along
-    for i in range(len(grid)):
-        left = rest
-        for a in range(k):
-            wide = 1.0 + grid[i] * max(values[a], 0.0)
-            left -= grid[i] * squared[a] / wide
-            weight[i] -= 0.5 * math.log(wide)
-        weight[i] -= half * math.log(max(left, least))
-    return weight
 
 
 def likelihood_ratios(c: Array, s: Array, g: float, rest: float, half: float) -> Array:

@@ -17,7 +17,7 @@ from sparse_langevin.linear.polygenic import VALUES, Background, log_weights
 from sparse_langevin.linear.samples import Mixed, Samples
 
 MOST = 1000  # largest size of a model
-ASK_EVERY = 5  # one in so many draws of g draws h too
+ASK_EVERY = 2  # one in so many draws of g draws h too
 ROTATED = (
     3.2e7  # bytes for all columns in the basis of the eigenvectors; beyond, those in view are computed when needed
 )

@@ -19,6 +19,8 @@ from sparse_langevin.linear.runner import run
 from sparse_langevin.linear.samples import Samples, in_units, linear, moments_of
 from sparse_langevin.linear.several import Shared
 
+STEPS_OF_MODELS = 100_000  # at most, with normal noise: such steps are cheap
+
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class OneResponse(BySteps):
@@ -30,6 +32,10 @@ class OneResponse(BySteps):
         super()._check_parameters()
         if self.noise != "normal" and not self._exact:
             raise ValueError(f"noise={self.noise!r} needs method='gibbs', got method={self.method!r}")
+
+    def _lengths(self) -> tuple[int, int]:
+        burn_in, steps = super()._lengths()
+        return burn_in, STEPS_OF_MODELS if self._exact and self.noise == "normal" else steps
 
     def _learn_one(self, observations: Observations, shared: Shared) -> None:
         """Sample from the posterior of one response."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparse_langevin.linear.design import Array, Design
-from sparse_langevin.linear.informed import weights_of_g
+from sparse_langevin.linear.tridiagonal import weights_of_g
 from sparse_langevin.runtime.jit import compiled
 
 BLOCK = 1 << 19  # numbers of a block of columns
@@ -21,7 +21,7 @@ WIDTH = 256  # predictors whose small effects are made at a time
 VALUES = np.concatenate([[0.0], np.exp(np.linspace(np.log(0.02), np.log(50.0), 10))])
 
 
-def log_prior(share: float = 0.2) -> Array:
+def log_prior(share: float = 0.1) -> Array:
     """Return log p(h): zero with probability 1 - share, otherwise log(h) is logistic."""
     logit = np.log(VALUES[1:])
     weight = np.exp(-np.abs(logit)) / (1 + np.exp(-np.abs(logit))) ** 2
@@ -142,15 +142,10 @@ def log_weights(background, columns, grid, prior, half, offset):
     model, rotated, one per row, and ``prior`` is log p(g, model).
     """
     values, response, total, log_weight = background
-    k = len(columns)
     found = np.empty((len(VALUES), len(grid)))
-    gram, product = np.empty((k, k)), np.empty(k)
     for i in range(len(VALUES)):
         scaled = columns / (1.0 + VALUES[i] * values)
-        for a in range(k):
-            product[a] = scaled[a] @ response
-            for b in range(a + 1):
-                gram[a, b] = gram[b, a] = scaled[a] @ columns[b]
+        product, gram = scaled @ response, scaled @ columns.T
         found[i] = log_weight[i] + weights_of_g(gram, product, grid, prior, offset + total[i], half, offset)
     return found
 

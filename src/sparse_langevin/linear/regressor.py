@@ -40,10 +40,10 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         missed to be three times as bad as one that is not there. With 0.5, a predictor has to be more likely than not.
     selection
         What `get_support` and `transform` choose. ``"auto"``: predictors above the threshold, but of a credible
-        set only one representative and members above 0.5; if there are none although predictors matter, a few that
-        together reproduce the predictions, with a warning. ``"threshold"``: those above the threshold only.
-        ``"sets"``: the representatives only. ``"fdr"``: the most probable ones, as many as keep the expected share of
-        false ones at ``fdr``. ``"best"``: the model that was drawn most often.
+        set only one representative, and members that are above the threshold beside it; if there are none although
+        predictors matter, a few that together reproduce the predictions, with a warning. ``"threshold"``: those above
+        the threshold only. ``"sets"``: the representatives only. ``"fdr"``: the most probable ones, as many as keep the
+        expected share of false ones at ``fdr``. ``"best"``: the model that was drawn most often.
     fdr
         The expected share of chosen predictors without an effect, for ``selection="fdr"``.
     fit_intercept
@@ -70,7 +70,8 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         Number of steps at the beginning of each chain that are discarded. The default is 1000 for chains over models,
         and 2000 for Langevin chains.
     max_steps
-        Largest number of steps of each chain after burn-in.
+        Largest number of steps of each chain after burn-in. The default is 100,000 for chains over models with normal
+        noise, and 20,000 for all others, whose steps take longer.
     target_rhat
         Sampling ends when R-hat of all that is reported is at most this and its effective sample size is large enough.
     target_ess

@@ -22,6 +22,7 @@ PARTS = 8  # averages of inclusion per segment, from whose spread follows their 
 UNCERTAIN = (0.05, 0.95)  # predictors with other probabilities count as constant
 WATCHED_PREDICTORS = 200  # of the uncertain ones, at most
 GOAL = 4.0  # times the target: how long sampling goes on for inclusion, so that two seeds hardly differ by 0.05
+CAREFUL = 20_000  # steps up to which it does; beyond, the target itself is enough
 NAMES = {
     "sigma": "sigma",
     "g": "the size of effects",
@@ -127,7 +128,7 @@ class Run:
             if self.found is None:
                 everywhere(lambda chain: chain.burn_in(plan.burn_in))
                 self.before = [chain.steps for chain in self.chains]
-            while self.found is None or (self.drawn < longest and self.found.unsettled(plan, GOAL)):
+            while self.found is None or (self.drawn < longest and self.found.unsettled(plan, self._goal())):
                 scores = np.max(everywhere(Chain.scan), axis=0)
                 if self.found is not None:
                     seen = self.found.inclusion.reshape(-1, len(scores)).max(0)
@@ -150,6 +151,9 @@ class Run:
         steps = max(chain.steps - begin for chain, begin in zip(self.chains, self.before, strict=True))
         self.found = Posterior(joined, judge(data, joined, watched), steps)
 
+    def _goal(self) -> float:
+        return GOAL if self.drawn * THIN < CAREFUL else 1.0
+
     def _steps(self) -> int:
         return sum(chain.steps for chain in self.chains) // len(self.chains)
 
@@ -157,7 +161,7 @@ class Run:
         """Say what has not settled."""
         if self.found is None:
             return "burn-in, and the first draws"
-        first, *rest = [*self.found.unsettled(plan, GOAL), ""]
+        first, *rest = [*self.found.unsettled(plan, self._goal()), ""]
         more = f" and {len(rest) - 1} more" if len(rest) > 1 else ""
         return f"not settled yet: {first}{more}" if first else "all has settled"
 

@@ -5,11 +5,12 @@ variance of the response that effects explain, g p delta = R/(1 - R) on average 
 Stephens (2013), delta is uniform on the scale of its logarithm, and R is uniform on (0, 1). But effects must be such
 that n observations can tell them from nothing, or data without any effect would be explained by hundreds of tiny ones:
 
-    p(log delta, log g) ~ Logistic(log(g p delta); 0, 1) exp(-resolved/(n g)),     fewest/p < delta < 1.
+    p(log delta, log g) ~ Logistic(log(g p delta); 0, 1) exp(-resolved/(n g)) / (1 + (p delta/(usual n))^2),
 
-n g is the squared size of a typical effect in units of its standard error. Many effects that are smaller than that are
-the business of `polygenic`. That no predictor has an effect, and that some have, are equally probable. delta is summed
-out: what remains is a table of the probability of g and of any one model of k predictors.
+for fewest/p < delta < 1: up to one effect for four observations, all orders of magnitude are equally probable. n g is
+the squared size of a typical effect in units of its standard error. Many effects that are smaller than that are the
+business of `polygenic`. That no predictor has an effect, and that some have, are equally probable. delta is summed out:
+what remains is a table of the probability of g and of any one model of k predictors.
 """
 
 import math
@@ -22,7 +23,7 @@ Array = NDArray[np.float64]
 
 FEWEST = 0.5  # smallest expected number of effects; with 1, simulations of one effect on average state too many
 RESOLVED = 20.0  # squared standard errors; with 10, these simulations state too many as well
-USUAL = 10.0  # expected number of effects up to which all orders of magnitude are equally likely
+USUAL = 0.25  # expected effects per observation up to which all orders of magnitude are equally likely
 NODES = 200  # values of delta
 LEAST = -600.0  # logarithm of what is practically impossible
 
@@ -44,7 +45,8 @@ def table(p: int, n: float, most: int, grid: Array, noise: float = 1.0) -> Array
     of_g = -np.abs(logit) - 2 * np.log1p(np.exp(-np.abs(logit))) - RESOLVED / (n * grid[:, None])
     of_g = np.maximum(of_g, LEAST)
     k = np.arange(most + 1.0)[:, None]
-    of_model = k * log_delta + (p - k) * np.log1p(-np.exp(log_delta)) - np.log1p(p * np.exp(log_delta) / USUAL)
+    delta = np.exp(log_delta)
+    of_model = k * log_delta + (p - k) * np.log1p(-delta) - np.log1p((p * delta / (USUAL * n)) ** 2)
     top = of_model.max(1)
     found: Array = np.log(np.exp(of_g) @ np.exp(of_model - top[:, None]).T) + top
     models = gammaln(p + 1) - gammaln(k[:, 0] + 1) - gammaln(p - k[:, 0] + 1)
