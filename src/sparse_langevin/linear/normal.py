@@ -1,18 +1,20 @@
 """Normal responses: the data, and many small effects of all predictors beside those in the model, see `polygenic`."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.special import log_ndtr
 
-from sparse_langevin.linear import model_state, size_prior
-from sparse_langevin.linear.collapsed import Draws, sparse_rows
+from sparse_langevin.linear import informed, model_state, positive, size_prior
+from sparse_langevin.linear.collapsed import Draws, Moves, sparse_rows
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.grouped import blocks_of
 from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.informed import likelihood_ratios
-from sparse_langevin.linear.model_state import GROUPS, SIZE, G, Indices
+from sparse_langevin.linear.model_state import GROUPS, SIGMA, SIZE, G, Indices
 from sparse_langevin.linear.polygenic import VALUES, Background, log_weights
 from sparse_langevin.linear.samples import Mixed, Samples
 
@@ -120,6 +122,7 @@ class NormalRegression:
     """What one chain knows: h, and the columns in view; see `collapsed.Regression`."""
 
     active, responses = 0, 1
+    moves: Moves = informed
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.groups, self.h = problem, problem.groups, 0
@@ -214,3 +217,19 @@ class NormalRegression:
         self.kept = []
         beside = {"sigma": room.sigma[:taken], "g": room.g[:taken], "h": np.repeat(h, count).astype(float)}
         return sparse_rows(room, self.size), beside
+
+
+class PositiveRegression(NormalRegression):
+    """The same with coefficients that are never negative, and without small effects, see `positive`."""
+
+    moves: Moves = positive
+
+    def scan(self, state: model_state.State) -> Array:
+        """Return the log-likelihood ratios of all predictors, given the coefficients and sigma."""
+        problem, k, g = self.problem, state.integers[SIZE], float(self.problem.grid[state.integers[G]])
+        square, product, _ = problem.moments[0]
+        fitted = state.mean[:k] @ self.target.rows[state.model[:k]]
+        precision = square + 1.0 / g
+        u = (product - problem.design.products(fitted)) / (state.reals[SIGMA] * np.sqrt(precision))
+        found: Array = math.log(2.0) - 0.5 * np.log(g * precision) + 0.5 * u * u + log_ndtr(u)
+        return found

@@ -35,6 +35,10 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
     noise
         ``"normal"``, or ``"student"`` for noise with heavy tails, whose degrees of freedom are learned: outliers count
         for little then. The latter needs ``method="gibbs"``, and leaves out the many small effects.
+    positive
+        If true, no coefficient is negative: effects are half-normal instead of normal, as suits concentrations, spectra
+        of mixtures or dose responses. The many small effects, which have both signs, are left out. Needs
+        ``method="gibbs"``, normal noise and no groups.
     threshold
         A predictor is chosen if its inclusion probability is larger than this: the default takes an effect that is
         missed to be three times as bad as one that is not there. With 0.5, a predictor has to be more likely than not.
