@@ -68,7 +68,9 @@ class State(NamedTuple):
     inverse: Array
     """(1/g + X_m'X_m)^-1."""
     mean: Array
-    """Posterior means of the coefficients of the model, in the same places; the coefficients themselves in `positive`."""
+    """Posterior means of the coefficients of the model, in the same places."""
+    beta: Array
+    """The coefficients of the model, if they are not integrated out."""
     c: Array
     s: Array
     """Of all other predictors; zero for those in the model."""
@@ -110,6 +112,7 @@ def initial_state(in_view: int, most: int, g: int, blocks: int) -> State:
         used=np.zeros(kept, np.int64),
         inverse=np.zeros((most, most)),
         mean=np.zeros(most),
+        beta=np.zeros(most),
         c=np.zeros(in_view),
         s=np.zeros(in_view),
         blocks=np.zeros(blocks),

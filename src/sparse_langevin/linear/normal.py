@@ -184,6 +184,12 @@ class NormalRegression:
 
     def scan(self, state: model_state.State) -> Array:
         """Return the log-likelihood ratios of all predictors in the place of those in view."""
+        c, s, gained = self._known(state)
+        rest = self.target.offset + self.target.total - gained
+        return likelihood_ratios(c, s, float(self.problem.grid[state.integers[G]]), rest, self.target.half)
+
+    def _known(self, state: model_state.State) -> tuple[Array, Array, float]:
+        """Return c and s of all predictors, see `informed`, and how much R is smaller than that of the empty model."""
         problem, background, k = self.problem, self.problem.background, state.integers[SIZE]
         square, product, _ = problem.moments[self.h]
         model = state.model[:k]
@@ -197,13 +203,7 @@ class NormalRegression:
             columns = background.vectors @ (columns / np.sqrt(1 + VALUES[self.h] * background.values)[:, None])
         turned = problem.design.products(columns)
         mean = np.linalg.cholesky(state.inverse[:k, :k]).T @ self.target.product[model] if k else np.zeros(0)
-        return likelihood_ratios(
-            product - turned @ mean,
-            np.maximum(square - (turned**2).sum(1), 0.0),
-            float(problem.grid[state.integers[G]]),
-            self.target.offset + self.target.total - float(mean @ mean),
-            self.target.half,
-        )
+        return product - turned @ mean, np.maximum(square - (turned**2).sum(1), 0.0), float(mean @ mean)
 
     def note(self, room: model_state.Draws, begin: int, end: int, rng: np.random.Generator) -> None:
         """Keep h of some draws."""
@@ -225,11 +225,8 @@ class PositiveRegression(NormalRegression):
     moves: Moves = positive
 
     def scan(self, state: model_state.State) -> Array:
-        """Return the log-likelihood ratios of all predictors, given the coefficients and sigma."""
-        problem, k, g = self.problem, state.integers[SIZE], float(self.problem.grid[state.integers[G]])
-        square, product, _ = problem.moments[0]
-        fitted = state.mean[:k] @ self.target.rows[state.model[:k]]
-        precision = square + 1.0 / g
-        u = (product - problem.design.products(fitted)) / (state.reals[SIGMA] * np.sqrt(precision))
-        found: Array = math.log(2.0) - 0.5 * np.log(g * precision) + 0.5 * u * u + log_ndtr(u)
+        """Return the log-likelihood ratios of all predictors in the place of those in view, given sigma."""
+        (c, s, _), g = self._known(state), float(self.problem.grid[state.integers[G]])
+        u = c / (state.reals[SIGMA] * np.sqrt(s + 1.0 / g))
+        found: Array = math.log(2.0) - 0.5 * np.log1p(g * s) + 0.5 * u * u + log_ndtr(u)
         return found

@@ -3,32 +3,40 @@ r"""A chain over models whose coefficients are never negative, in one compiled l
     y = Z beta + N(0, sigma^2 I),   beta_j = |N(0, sigma^2 g)| if predictor j is in the model, else beta_j = 0,
     p(model, g) = prior[g, k] for each model of k predictors,   sigma^2 ~ InverseGamma(nu/2, nu lambda/2)
 
-Under the constraint coefficients cannot be integrated out: they and sigma are part of the state. With the residual
-r = y - Z beta, known for all predictors at any time is z_j'r, and from it c_j = z_j'r + q_j beta_j and q_j = z_j'z_j,
-the product with the residual without j. Given all else, with Phi the distribution function of the standard normal,
+Under the constraint coefficients cannot be integrated out: they and sigma are part of the state. But where predictor j
+enters with the coefficient b, the others make room for it: those of the model without j, eta, become
 
-    odds_j = prior odds * 2 (1 + g q_j)^(-1/2) exp(u_j^2/2) Phi(u_j),   u_j = c_j/(sigma sqrt(q_j + 1/g)),
-    beta_j sqrt(q_j + 1/g)/sigma ~ N(u_j, 1) on (0, inf) if predictor j is in the model: a density f.
+    beta = eta - b t,   t = (Z_m'Z_m + 1/g)^-1 Z_m'z_j.
 
-As in `informed`, predictor j changes its state with the rate (P_j + e/p)/(2 w_j), where P_j is its probability and w_j
-that of the state it is in. If it enters, its coefficient b is drawn from f. That is in detailed balance: in one
-direction the flow is (1 - P_j) (P_j + e/p)/(2 (1 - P_j)) f(b), in the other P_j f(b) (P_j + e/p)/(2 P_j), which is the
-same. With the constant rate ``xi`` all else is drawn: in turns the coefficients of the model, one after the other, and
+Given eta, b is normal then, with the c_j and s_j of `informed`, as if all other coefficients had been integrated out,
+but between 0 and the b at which the first of the others would be negative, h = min eta_i/t_i over t_i > 0. With Phi the
+distribution function of the standard normal and w = sigma/sqrt(s_j + 1/g),
+
+    odds_j = prior odds * 2 (1 + g s_j)^(-1/2) exp(u^2/2) (Phi(u) - Phi(u - h/w)),   u = c_j w/sigma^2,
+    b/w ~ N(u, 1) on (0, h/w) if predictor j is in the model: a density f,
+
+while predictor j cannot leave if that made some eta_i = beta_i + b t_i negative. As in `informed`, it changes its state
+with the rate (P + e/p)/(2 v), where P is its probability given eta and v that of the state it is in. That is in
+detailed balance: the flow in is (1 - P) f(b) (P + e/p)/(2 (1 - P)), the flow out P f(b) (P + e/p)/(2 P), the same, and
+the map from eta and b to the coefficients has the determinant 1.
+
+With the constant rate ``xi`` all else is drawn. The coefficients move along lines: along those on which they would be
+independent without the constraint, and along the axes. On each, the step is normal between the points where a
+coefficient would be negative. Then, with r = y - Z beta and m = (n - 1 + nu)/2, or (n + nu)/2 without an intercept,
 
     p(g | model, beta) ~ prior[g, k] g^(-k/2) S(g)^-(m + k/2),   S(g) = nu lambda + r'r + sum beta_j^2/g,
-    sigma^2 | g, model, beta ~ InverseGamma(m + k/2, S(g)/2),   m = (n - 1 + nu)/2, or (n + nu)/2 without an intercept.
+    sigma^2 | g, model, beta ~ InverseGamma(m + k/2, S(g)/2).
 """
 
 import math
 
 import numpy as np
 
-from sparse_langevin.linear.coefficient import log_mills
-from sparse_langevin.linear.informed import EXPLORE, add_probabilities, chosen
+from sparse_langevin.linear.informed import EXPLORE, add_probabilities, chosen, weigh
+from sparse_langevin.linear.interval import between, log_between
 from sparse_langevin.linear.model_state import (
     ASKED,
     DRAWN,
-    GROUPS,
     GUESTS,
     HELD,
     LARGEST,
@@ -40,10 +48,10 @@ from sparse_langevin.linear.model_state import (
     XI,
     G,
 )
-from sparse_langevin.linear.rank_one import add_multiple, fetch, settle_in
-from sparse_langevin.runtime.jit import compiled
+from sparse_langevin.linear.rank_one import add_multiple, exclude, include, refresh, settle_in
+from sparse_langevin.runtime.jit import compiled, reassociated
 
-TURNS = 3  # times that coefficients, g and sigma are drawn in turns; cheap beside a step
+TURNS = 3  # times that the coefficients are drawn before g and sigma are
 LOG_2 = math.log(2.0)
 
 
@@ -53,6 +61,7 @@ def advance(target, state, draws, rng, steps, ask_every):
     integers, reals = state.integers, state.reals
     integers[ASKED] = 0
     for step in range(steps):
+        weigh(target, state)
         total = reals[XI] + rates(target, state)
         if not integers[HELD]:
             add_probabilities(state.odds, 1.0 / total, state.inclusion)
@@ -91,98 +100,154 @@ def settle(target, state, model, rng):
 def rates(target, state):
     """Compute the odds of all predictors and the rates at which they change; return the sum of the rates."""
     k, index, guests = state.integers[SIZE], state.integers[G], state.integers[GUESTS]
-    g, sigma, p, invited = target.grid[index], state.reals[SIGMA], len(state.c), len(state.c) - target.anchors
-    prior, explore, total = target.prior[index], EXPLORE / len(state.c), 0.0
-    more = -LARGEST if k == len(state.model) else prior[k + 1] - prior[k]
-    fewer = prior[k] - prior[k - 1] if k else 0.0
+    invited, explore, prior = len(state.c) - target.anchors, EXPLORE / len(state.c), target.prior[index]
     lift = math.log((target.outside - guests) / (invited - guests)) if guests < invited else -LARGEST
+    total, slope = 0.0, steepest(state)
+    more = -LARGEST if k == len(state.model) else prior[k + 1] - prior[k]
+    for j in range(len(state.c)):
+        if state.place[j] < 0:
+            value = more + (lift if j >= target.anchors else 0.0)
+            odds = odds_of(value, state.c[j], state.s[j], slope[j], state.reals[SIGMA], target.grid[index])
+            state.odds[j], state.rate[j] = odds, 0.5 * (odds + explore * (1.0 + odds))
+            total += state.rate[j]
     drop = math.log((target.outside - guests + 1) / (invited - guests + 1))
-    for j in range(p):
-        a, guest = state.place[j], j >= target.anchors
-        c, value = state.c[j], more + (lift if guest else 0.0)
-        if a >= 0:
-            c, value = c + target.square[j] * state.mean[a], fewer + (drop if guest else 0.0)
-        precision = target.square[j] + 1.0 / g
-        value += LOG_2 - 0.5 * math.log(g * precision) + log_mills(c / (sigma * math.sqrt(precision)))
-        odds = math.exp(min(max(value, -LARGEST), LARGEST))
-        state.odds[j] = odds
-        state.rate[j] = 0.5 * (1.0 + explore * (1.0 + 1.0 / odds) if a >= 0 else odds + explore * (1.0 + odds))
-        total += state.rate[j]
+    for a in range(k):
+        j, own = state.model[a], state.inverse[a, a]
+        state.odds[j], state.rate[j] = math.exp(LARGEST), 0.0
+        least, most = without(state, a)
+        if least > 0.0:
+            value = prior[k] - prior[k - 1] + (drop if j >= target.anchors else 0.0)
+            s = 1.0 / own - 1.0 / target.grid[index]
+            odds = odds_of(value, state.mean[a] / own, s, most, state.reals[SIGMA], target.grid[index])
+            state.odds[j], state.rate[j] = odds, 0.5 * (1.0 + explore * (1.0 + 1.0 / odds))
+            total += state.rate[j]
     return total
 
 
 @compiled
+def steepest(state):
+    """Return the largest t_i/eta_i of all predictors that are not in the model, 1/h."""
+    k, slope = state.integers[SIZE], np.zeros(len(state.c))
+    for a in range(k):
+        state.q[:] = 0.0
+        for b in range(k):
+            add_multiple(state.q, state.inverse[a, b] / state.beta[a], state.columns[state.row[state.model[b]]])
+        take_larger(slope, state.q)
+    return slope
+
+
+@reassociated
+def take_larger(vector, other):
+    """Take the elements of another vector where these are larger."""
+    for j in range(len(vector)):
+        vector[j] = max(vector[j], other[j])
+
+
+@compiled
+def without(state, slot):
+    """Return the smallest eta_i of the model without one predictor, and the largest t_i/eta_i if all are positive."""
+    least, most = math.inf, 0.0
+    for a in range(state.integers[SIZE]):
+        if a != slot:
+            t = -state.inverse[a, slot] / state.inverse[slot, slot]
+            eta = state.beta[a] + state.beta[slot] * t
+            least = min(least, eta)
+            most = max(most, t / eta) if eta > 0.0 else most
+    return least, most
+
+
+@compiled
+def odds_of(prior, c, s, slope, sigma, g):
+    """Return the odds of a predictor, from the logarithm of the prior's and 1/h."""
+    root = math.sqrt(s + 1.0 / g)
+    value = prior + LOG_2 - 0.5 * math.log(1.0 + g * s) + log_between(c / (sigma * root), slope * sigma / root)
+    return math.exp(min(max(value, -LARGEST), LARGEST))
+
+
+@compiled
 def enter(target, state, j, rng):
-    """Put predictor j into the model and draw its coefficient."""
-    k = state.integers[SIZE]
-    fetch(target, state, j)
-    state.mean[k] = draw_coefficient(target, state, j, state.c[j], rng)
-    add_multiple(state.c, -state.mean[k], state.columns[state.row[j]])
-    state.model[k], state.place[j] = j, k
-    state.integers[SIZE] = state.integers[GROUPS] = k + 1
-    state.integers[GUESTS] += j >= target.anchors
+    """Put predictor j into the model: draw its coefficient, and let the others make room for it."""
+    k, sigma, g = state.integers[SIZE], state.reals[SIGMA], target.grid[state.integers[G]]
+    c, root = state.c[j], math.sqrt(state.s[j] + 1.0 / g)
+    include(target, state, j)
+    slope, own = 0.0, state.inverse[k, k]
+    for a in range(k):
+        slope = max(slope, -state.inverse[a, k] / own / state.beta[a])
+    high = math.inf if slope <= 0.0 else root / (sigma * slope)
+    state.beta[k] = sigma / root * between(c / (sigma * root), high, rng)
+    for a in range(k):
+        state.beta[a] = max(state.beta[a] + state.beta[k] * state.inverse[a, k] / own, 0.0)
+    lift_zeros(state)
 
 
 @compiled
 def leave(target, state, j):
-    """Take predictor j out of the model."""
-    last, slot = state.integers[SIZE] - 1, state.place[j]
-    fetch(target, state, j)
-    add_multiple(state.c, state.mean[slot], state.columns[state.row[j]])
-    state.model[slot], state.mean[slot] = state.model[last], state.mean[last]
-    state.place[state.model[slot]] = slot
-    state.place[j] = -1
-    state.integers[SIZE] = state.integers[GROUPS] = last
-    state.integers[GUESTS] -= j >= target.anchors
+    """Take predictor j out of the model; the others take over."""
+    slot, last = state.place[j], state.integers[SIZE] - 1
+    for a in range(last + 1):
+        if a != slot:
+            state.beta[a] -= state.beta[slot] * state.inverse[a, slot] / state.inverse[slot, slot]
+    exclude(target, state, j)
+    state.beta[slot] = state.beta[last]
+    lift_zeros(state)
 
 
 @compiled
-def draw_coefficient(target, state, j, c, rng):
-    """Draw the coefficient of predictor j in the model given all else."""
-    root = math.sqrt(target.square[j] + 1.0 / target.grid[state.integers[G]])
-    sigma = state.reals[SIGMA]
-    return sigma / root * truncated_normal(c / (sigma * root), rng)
-
-
-@compiled
-def truncated_normal(mean, rng):
-    """Draw from N(mean, 1) on (0, inf), as `coefficient.truncated_normal`."""
-    if mean > -0.4:
-        while True:
-            value = mean + rng.standard_normal()
-            if value > 0.0:
-                return value
-    rate = 0.5 * (math.sqrt(mean * mean + 4.0) - mean)
-    while True:
-        value = rng.standard_exponential() / rate
-        if rng.random() < math.exp(-0.5 * (value - mean - rate) ** 2):
-            return value
+def lift_zeros(state):
+    """Replace coefficients that are zero by rounding."""
+    for a in range(state.integers[SIZE]):
+        state.beta[a] = max(state.beta[a], 1e-300)
 
 
 @compiled
 def draw_all_else(target, state, rng):
-    """Draw coefficients, g and sigma given the model; compute the products with the residual anew."""
-    k = state.integers[SIZE]
-    model, beta = state.model[:k], state.mean[:k]
-    gram, left = np.empty((k, k)), np.empty(k)
+    """Draw coefficients, g and sigma given the model; compute the inverse, c and s anew."""
+    k, g = state.integers[SIZE], target.grid[state.integers[G]]
+    model, beta = state.model[:k], state.beta[:k]
+    precision, left = np.empty((k, k)), np.empty(k)
     for a in range(k):
-        left[a] = target.product[model[a]]
         for b in range(k):
-            gram[a, b] = state.columns[state.row[model[min(a, b)]], model[max(a, b)]]
-            left[a] -= gram[a, b] * beta[b]
-    for _ in range(TURNS):
-        rest, squares = target.total, 0.0
-        for a in range(k):
-            value = draw_coefficient(target, state, model[a], left[a] + gram[a, a] * beta[a], rng)
-            left -= (value - beta[a]) * gram[a]
-            beta[a] = value
-            squares += value * value
-        for a in range(k):
-            rest -= beta[a] * (target.product[model[a]] + left[a])
-        draw_scales(target, state, target.offset + max(rest, 0.0), squares, rng)
-    state.c[:] = target.product
+            precision[a, b] = state.columns[state.row[model[min(a, b)]], model[max(a, b)]]
+    gram = precision.copy()
     for a in range(k):
-        add_multiple(state.c, -beta[a], state.columns[state.row[model[a]]])
+        precision[a, a] += 1.0 / g
+        left[a] = target.product[model[a]]
+    left -= precision @ beta
+    if k:
+        lines = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(precision)))
+        for _ in range(TURNS):
+            for a in range(k):
+                move(beta, left, precision, lines[a], state.reals[SIGMA], rng)
+            for a in range(k):
+                axis = np.zeros(k)
+                axis[a] = 1.0 / math.sqrt(precision[a, a])
+                move(beta, left, precision, axis, state.reals[SIGMA], rng)
+    lift_zeros(state)
+    rest, squares = target.offset + target.total, 0.0
+    for a in range(k):
+        squares += beta[a] * beta[a]
+        rest -= beta[a] * (target.product[model[a]] + left[a] + beta[a] / g)
+    draw_scales(target, state, max(rest, target.offset), squares, rng)
+    refresh(target, state, gram)
+
+
+@compiled
+def move(beta, left, precision, line, sigma, rng):
+    """Draw the coefficients on a line, along which their precision is 1; ``left`` is X'y - precision @ beta."""
+    low, high = -math.inf, math.inf
+    for a in range(len(beta)):
+        if line[a] > 0.0:
+            low = max(low, -beta[a] / line[a])
+        elif line[a] < 0.0:
+            high = min(high, -beta[a] / line[a])
+    mean = left @ line
+    if low > -math.inf:
+        step = low + sigma * between((mean - low) / sigma, (high - low) / sigma, rng)
+    else:
+        step = high - sigma * between((high - mean) / sigma, math.inf, rng)
+    left -= step * (precision @ line)
+    for a in range(len(beta)):
+        beta[a] = max(beta[a] + step * line[a], 0.0)
 
 
 @compiled
@@ -206,5 +271,5 @@ def keep(target, state, draws):
     draws.size[number], draws.sigma[number] = k, state.reals[SIGMA]
     draws.g[number] = target.grid[state.integers[G]]
     for a in range(k):
-        draws.model[number, a], draws.beta[number, a] = target.members[state.model[a]], state.mean[a]
+        draws.model[number, a], draws.beta[number, a] = target.members[state.model[a]], state.beta[a]
     draws.taken[0] += 1
