@@ -62,10 +62,10 @@ def advance(target, state, draws, rng, steps, ask_every):
     integers[ASKED] = 0
     for step in range(steps):
         weigh(target, state)
-        total = reals[XI] + rates(target, state)
+        total, unit = rates(target, state)
         if not integers[HELD]:
-            add_probabilities(state.odds, 1.0 / total, state.inclusion)
-            reals[TIME] += 1.0 / total
+            add_probabilities(state.odds, unit / total, state.inclusion)
+            reals[TIME] += unit / total
         integers[HELD] = 0
         while reals[TIME] >= reals[NEXT]:
             if draws.taken[0] == len(draws.size):
@@ -74,14 +74,14 @@ def advance(target, state, draws, rng, steps, ask_every):
             reals[NEXT] += reals[SPACING]
             keep(target, state, draws)
         choice = rng.random() * total
-        if choice < reals[XI]:
+        if choice < unit * reals[XI]:
             integers[DRAWN] += 1
             if ask_every and integers[DRAWN] % ask_every == 0:
                 integers[ASKED] = 1
                 return step + 1
             draw_all_else(target, state, rng)
             continue
-        j = chosen(state.rate, choice - reals[XI])
+        j = chosen(state.rate, choice - unit * reals[XI])
         if state.place[j] >= 0:
             leave(target, state, j)
         elif integers[SIZE] < len(state.model):
@@ -98,30 +98,41 @@ def settle(target, state, model, rng):
 
 @compiled
 def rates(target, state):
-    """Compute the odds of all predictors and the rates at which they change; return the sum of the rates."""
+    """Compute the odds of all predictors and the rates at which they change; return the sum of the rates, and of ``xi``.
+
+    Given sigma, odds may be larger than any number: all rates are in a unit that keeps the largest of them finite, and
+    the second value returned is 1 in that unit.
+    """
     k, index, guests = state.integers[SIZE], state.integers[G], state.integers[GUESTS]
     invited, explore, prior = len(state.c) - target.anchors, EXPLORE / len(state.c), target.prior[index]
-    lift = math.log((target.outside - guests) / (invited - guests)) if guests < invited else -LARGEST
-    total, slope = 0.0, steepest(state)
+    g, sigma, slope, largest = target.grid[index], state.reals[SIGMA], steepest(state), LARGEST
     more = -LARGEST if k == len(state.model) else prior[k + 1] - prior[k]
+    lift = math.log((target.outside - guests) / (invited - guests)) if guests < invited else -LARGEST
     for j in range(len(state.c)):
         if state.place[j] < 0:
             value = more + (lift if j >= target.anchors else 0.0)
-            odds = odds_of(value, state.c[j], state.s[j], slope[j], state.reals[SIGMA], target.grid[index])
-            state.odds[j], state.rate[j] = odds, 0.5 * (odds + explore * (1.0 + odds))
+            state.odds[j] = value + log_ratio(state.c[j], state.s[j], slope[j], sigma, g)
+            largest = max(largest, state.odds[j])
+    unit = math.exp(max(LARGEST - largest, -LARGEST))
+    total = unit * state.reals[XI]
+    for j in range(len(state.c)):
+        if state.place[j] < 0:
+            scaled = math.exp(max(state.odds[j], -LARGEST) + LARGEST - largest)
+            state.odds[j] = math.exp(min(max(state.odds[j], -LARGEST), LARGEST))
+            state.rate[j] = 0.5 * (scaled + explore * (unit + scaled))
             total += state.rate[j]
     drop = math.log((target.outside - guests + 1) / (invited - guests + 1))
     for a in range(k):
         j, own = state.model[a], state.inverse[a, a]
         state.odds[j], state.rate[j] = math.exp(LARGEST), 0.0
-        least, most = without(state, a)
+        least, steep = without(state, a)
         if least > 0.0:
             value = prior[k] - prior[k - 1] + (drop if j >= target.anchors else 0.0)
-            s = 1.0 / own - 1.0 / target.grid[index]
-            odds = odds_of(value, state.mean[a] / own, s, most, state.reals[SIGMA], target.grid[index])
-            state.odds[j], state.rate[j] = odds, 0.5 * (1.0 + explore * (1.0 + 1.0 / odds))
+            value += log_ratio(state.mean[a] / own, 1.0 / own - 1.0 / g, steep, sigma, g)
+            state.odds[j] = math.exp(min(max(value, -LARGEST), LARGEST))
+            state.rate[j] = 0.5 * unit * (1.0 + explore * (1.0 + 1.0 / state.odds[j]))
             total += state.rate[j]
-    return total
+    return total, unit
 
 
 @compiled
@@ -157,11 +168,10 @@ def without(state, slot):
 
 
 @compiled
-def odds_of(prior, c, s, slope, sigma, g):
-    """Return the odds of a predictor, from the logarithm of the prior's and 1/h."""
+def log_ratio(c, s, slope, sigma, g):
+    """Return the logarithm of a predictor's odds without the prior's part; ``slope`` is 1/h."""
     root = math.sqrt(s + 1.0 / g)
-    value = prior + LOG_2 - 0.5 * math.log(1.0 + g * s) + log_between(c / (sigma * root), slope * sigma / root)
-    return math.exp(min(max(value, -LARGEST), LARGEST))
+    return LOG_2 - 0.5 * math.log(1.0 + g * s) + log_between(c / (sigma * root), slope * sigma / root)
 
 
 @compiled
@@ -196,7 +206,7 @@ def leave(target, state, j):
 def lift_zeros(state):
     """Replace coefficients that are zero by rounding."""
     for a in range(state.integers[SIZE]):
-        state.beta[a] = max(state.beta[a], 1e-300)
+        state.beta[a] = max(state.beta[a], 1e-200)
 
 
 @compiled
@@ -214,14 +224,15 @@ def draw_all_else(target, state, rng):
         left[a] = target.product[model[a]]
     left -= precision @ beta
     if k:
-        lines = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(precision)))
+        root = np.linalg.cholesky(precision)
+        lines, images = np.ascontiguousarray(np.linalg.inv(root)), np.ascontiguousarray(root.T)
+        scales = np.sqrt(np.diag(precision))
+        axes, slopes = np.diag(1.0 / scales), precision / scales.reshape(-1, 1)
         for _ in range(TURNS):
             for a in range(k):
-                move(beta, left, precision, lines[a], state.reals[SIGMA], rng)
+                move(beta, left, lines[a], images[a], state.reals[SIGMA], rng)
             for a in range(k):
-                axis = np.zeros(k)
-                axis[a] = 1.0 / math.sqrt(precision[a, a])
-                move(beta, left, precision, axis, state.reals[SIGMA], rng)
+                move(beta, left, axes[a], slopes[a], state.reals[SIGMA], rng)
     lift_zeros(state)
     rest, squares = target.offset + target.total, 0.0
     for a in range(k):
@@ -232,21 +243,24 @@ def draw_all_else(target, state, rng):
 
 
 @compiled
-def move(beta, left, precision, line, sigma, rng):
-    """Draw the coefficients on a line, along which their precision is 1; ``left`` is X'y - precision @ beta."""
-    low, high = -math.inf, math.inf
+def move(beta, left, line, image, sigma, rng):
+    """Draw the coefficients on a line along which their precision is 1, with its product with all precisions.
+
+    ``left`` is X'y without the precisions times beta.
+    """
+    low, high, mean = -math.inf, math.inf, 0.0
     for a in range(len(beta)):
+        mean += left[a] * line[a]
         if line[a] > 0.0:
             low = max(low, -beta[a] / line[a])
         elif line[a] < 0.0:
             high = min(high, -beta[a] / line[a])
-    mean = left @ line
     if low > -math.inf:
         step = low + sigma * between((mean - low) / sigma, (high - low) / sigma, rng)
     else:
         step = high - sigma * between((high - mean) / sigma, math.inf, rng)
-    left -= step * (precision @ line)
     for a in range(len(beta)):
+        left[a] -= step * image[a]
         beta[a] = max(beta[a] + step * line[a], 0.0)
 
 
