@@ -189,9 +189,7 @@ class Chain:
         done, ask = 0, self.regression.ask_every or (ASK_FOR_GUESTS if len(self.others) else 0)
         while done < steps:
             before = int(room.taken[0])
-            done += self.regression.moves.advance(
-                self.regression.target, self.state, room, self.rng, steps - done, ask
-            )
+            done += self.regression.moves.advance(self.regression.target, self.state, room, self.rng, steps - done, ask)
             self.regression.note(room, before, int(room.taken[0]), self.rng)
             if self.state.integers[ASKED]:
                 self._renew()

@@ -1,7 +1,7 @@
-r"""Normal variables on an interval that begins at zero: probabilities and draws without loss of digits, in compiled code.
+r"""Normal variables on an interval that begins at zero: probabilities without loss of digits, and draws.
 
-With Phi the distribution function of the standard normal, M(z) = exp(z^2/2) Phi(z) as in `coefficient`, and h the end of
-the interval, which may be infinite,
+With Phi the distribution function of the standard normal, M(z) = exp(z^2/2) Phi(z) as in `coefficient`, and h the end
+of the interval, which may be infinite,
 
     log(exp(u^2/2) (Phi(u) - Phi(u - h))) = log(M(u) - exp(h u - h^2/2) M(u - h))
                                           = log(exp(h u - h^2/2) M(h - u) - M(-u))   where both terms are tails.

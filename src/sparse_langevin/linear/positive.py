@@ -98,10 +98,10 @@ def settle(target, state, model, rng):
 
 @compiled
 def rates(target, state):
-    """Compute the odds of all predictors and the rates at which they change; return the sum of the rates, and of ``xi``.
+    """Compute the odds of all predictors and the rates at which they change; return the sum of all rates, and a unit.
 
-    Given sigma, odds may be larger than any number: all rates are in a unit that keeps the largest of them finite, and
-    the second value returned is 1 in that unit.
+    Given sigma, odds may be larger than any number, and which of them is the largest matters: all rates are multiplied
+    with a unit that keeps them finite.
     """
     k, index, guests = state.integers[SIZE], state.integers[G], state.integers[GUESTS]
     invited, explore, prior = len(state.c) - target.anchors, EXPLORE / len(state.c), target.prior[index]

@@ -159,7 +159,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         if self._exact and self.noise == "normal":
             for one, own in zip(self._fits(), responses.T if responses.ndim == 2 else [responses], strict=True):
                 residual = (own - x @ one.coef_ - one.intercept_) / (one.sigma_ or 1.0)
-                look_at_residuals(residual, weight, one._of)
+                look_at_residuals(residual, weight, one._of, "noise='student'" + self.positive * " without positive")
         return self._rounded()
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
