@@ -36,6 +36,8 @@ def log_between(u, slope):
 @compiled
 def between(mean, high, rng):
     """Draw from N(mean, 1) on (0, high) by rejection, from a uniform density, a normal or an exponential one."""
+    if not (abs(mean) < math.inf and high > 0.0):
+        raise FloatingPointError("a chain has lost all digits: leave out predictors that are sums of others")
     if mean > 0.5 * high:
         return high - between_low(high - mean, high, rng)
     return between_low(mean, high, rng)

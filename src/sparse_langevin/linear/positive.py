@@ -106,8 +106,8 @@ def rates(target, state):
     k, index, guests = state.integers[SIZE], state.integers[G], state.integers[GUESTS]
     invited, explore, prior = len(state.c) - target.anchors, EXPLORE / len(state.c), target.prior[index]
     g, sigma, slope, largest = target.grid[index], state.reals[SIGMA], steepest(state), LARGEST
-    more = -LARGEST if k == len(state.model) else prior[k + 1] - prior[k]
-    lift = math.log((target.outside - guests) / (invited - guests)) if guests < invited else -LARGEST
+    more = -math.inf if k == len(state.model) else prior[k + 1] - prior[k]
+    lift = math.log((target.outside - guests) / (invited - guests)) if guests < invited else -math.inf
     for j in range(len(state.c)):
         if state.place[j] < 0:
             value = more + (lift if j >= target.anchors else 0.0)
@@ -170,6 +170,7 @@ def without(state, slot):
 @compiled
 def log_ratio(c, s, slope, sigma, g):
     """Return the logarithm of a predictor's odds without the prior's part; ``slope`` is 1/h."""
+    s = max(s, 0.0)  # by rounding it may be less
     root = math.sqrt(s + 1.0 / g)
     return LOG_2 - 0.5 * math.log(1.0 + g * s) + log_between(c / (sigma * root), slope * sigma / root)
 
@@ -178,6 +179,7 @@ def log_ratio(c, s, slope, sigma, g):
 def enter(target, state, j, rng):
     """Put predictor j into the model: draw its coefficient, and let the others make room for it."""
     k, sigma, g = state.integers[SIZE], state.reals[SIGMA], target.grid[state.integers[G]]
+    state.s[j] = max(state.s[j], 0.0)
     c, root = state.c[j], math.sqrt(state.s[j] + 1.0 / g)
     include(target, state, j)
     slope, own = 0.0, state.inverse[k, k]
