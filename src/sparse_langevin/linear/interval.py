@@ -13,6 +13,7 @@ from sparse_langevin.linear.coefficient import log_mills
 from sparse_langevin.runtime.jit import compiled
 
 NARROW = 1e-4  # width of an interval, in units of its normal's scales, on which the density is constant
+LARGEST_MEAN = 1e12  # of data with so many standard errors no digits are left
 LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -36,8 +37,8 @@ def log_between(u, slope):
 @compiled
 def between(mean, high, rng):
     """Draw from N(mean, 1) on (0, high) by rejection, from a uniform density, a normal or an exponential one."""
-    if not (abs(mean) < math.inf and high > 0.0):
-        raise FloatingPointError("a chain has lost all digits: leave out predictors that are sums of others")
+    if not (abs(mean) < LARGEST_MEAN and high > 0.0):
+        raise FloatingPointError("a chain has lost all digits: leave out predictors that are copies or sums of others")
     if mean > 0.5 * high:
         return high - between_low(high - mean, high, rng)
     return between_low(mean, high, rng)
