@@ -774,6 +774,35 @@ FAULTS = [
         "self.intercept_samples_ = intercept - self",
         "self.intercept_samples_ = intercept - 0.0 * self",
     ),
+    Fault("negative coefficients of others", "linear/positive.py", "if least > 0.0:", "if True:"),
+    Fault("positive effects as likely as normal ones", "linear/positive.py", "return LOG_2 - 0.5", "return 0.0 - 0.5"),
+    Fault(
+        "positive effects without room for others",
+        "linear/positive.py",
+        "log_between(c / (sigma * root), slope * sigma / root)",
+        "log_between(c / (sigma * root), 0.0)",
+    ),
+    Fault(
+        "positive effects: the largest odds cut",
+        "linear/positive.py",
+        "largest = max(largest, state.odds[j])",
+        "state.odds[j] = min(largest, state.odds[j])",
+    ),
+    Fault(
+        "positive effects: sigma without the coefficients",
+        "linear/positive.py",
+        "half = target.half + 0.5 * k",
+        "half = target.half",
+    ),
+    Fault(
+        "positive effects: others not moved", "linear/positive.py", "state.beta[slot] * state.inverse[a, slot]", "0.0"
+    ),
+    Fault(
+        "an interval's far tail without its near one",
+        "linear/interval.py",
+        "math.log1p(-math.exp(log_mills(-u)",
+        "0.0 * (math.exp(log_mills(-u)",
+    ),
     Fault("chains for other data go on", "linear/going_on.py", "before[0] == key:", "True:"),
     Fault(
         "chains for other parameters go on",

@@ -26,7 +26,12 @@ QUICK = {"burn_in": 500, "max_steps": 1000, "n_chains": 2, "target_ess": 10.0, "
 
 
 @pytest.mark.parametrize(
-    "estimator", [SparseBayesRegressor("psgld-sa", **QUICK), SparseBayesClassifier(**QUICK | {"max_steps": 400})]
+    "estimator",
+    [
+        SparseBayesRegressor("psgld-sa", **QUICK),
+        SparseBayesRegressor(positive=True, **QUICK),
+        SparseBayesClassifier(**QUICK | {"max_steps": 400}),
+    ],
 )
 def test_scikit_learn_checks(estimator):
     with warnings.catch_warnings():

@@ -17,6 +17,7 @@ X = rng.standard_normal((50, 30))
 Y = X[:, 3] - 0.4 * X[:, 20] + rng.standard_normal(50)
 KINDS = {
     "normal": (SparseBayesRegressor, {}, Y),
+    "positive": (SparseBayesRegressor, {"positive": True}, Y),
     "student": (SparseBayesRegressor, {"noise": "student"}, Y),
     "classes": (SparseBayesClassifier, {}, np.digitize(Y, [-0.8, 0.8])),
     "counts": (SparseBayesCountRegressor, {}, np.round(np.exp(0.5 * Y))),
@@ -66,6 +67,7 @@ def test_a_fit_that_has_nothing_to_add_changes_nothing(burnt_in):
     "change",
     [
         {"noise": "student"},
+        {"positive": True},
         {"random_state": 1},
         {"n_chains": 3},
         {"burn_in": 200},

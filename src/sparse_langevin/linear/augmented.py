@@ -23,8 +23,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from sparse_langevin.linear import model_state, size_prior
-from sparse_langevin.linear.collapsed import Draws
+from sparse_langevin.linear import informed, model_state, size_prior
+from sparse_langevin.linear.collapsed import Draws, Moves
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.families import Family
 from sparse_langevin.linear.grouped import blocks_of
@@ -92,6 +92,7 @@ class AugmentedRegression:
     """What one chain knows: weights, and coefficients of all responses; see `collapsed.Regression`."""
 
     ask_every = 1
+    moves: Moves = informed
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         self.problem, self.active, self.turns = problem, 0, 0

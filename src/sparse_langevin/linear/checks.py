@@ -62,6 +62,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "fdr": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
     "fit_intercept": (_is_true_or_false, "True or False"),
     "warm_start": (_is_true_or_false, "True or False"),
+    "positive": (_is_true_or_false, "True or False"),
     "verbose": (lambda value: isinstance(value, (Integral, np.bool_)) and int(value) >= 0, "True, False or a number"),
     "noise": (lambda value: value in ("normal", "student"), "'normal' or 'student'"),
     "n_chains": (_is_count, COUNT),

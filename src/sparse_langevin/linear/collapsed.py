@@ -10,7 +10,6 @@ from scipy import sparse
 from sparse_langevin.linear import model_state
 from sparse_langevin.linear.design import Array
 from sparse_langevin.linear.groups import Groups
-from sparse_langevin.linear.informed import advance, draw_g
 from sparse_langevin.linear.model_state import (
     ASKED,
     DRAWN,
@@ -24,7 +23,6 @@ from sparse_langevin.linear.model_state import (
     initial_state,
     room_for,
 )
-from sparse_langevin.linear.rank_one import refresh, settle_in
 
 ALL = 768  # as many predictors are always in view; of more, ANCHORS and as many GUESTS at a time
 ANCHORS = 384
@@ -36,6 +34,27 @@ ADAPT = 100  # steps between adaptations during burn-in
 PATIENCE = 20  # times the steps that draws should take: how long a chain may be on its way to them
 
 
+class Moves(Protocol):
+    """How a chain changes: compiled functions, those of `informed` or of `positive`."""
+
+    def advance(
+        self,
+        target: model_state.Target,
+        state: model_state.State,
+        draws: model_state.Draws,
+        rng: np.random.Generator,
+        steps: int,
+        ask_every: int,
+        /,
+    ) -> int:
+        """Take up to ``steps`` steps and return how many were taken, see `informed.advance`."""
+
+    def settle(
+        self, target: model_state.Target, state: model_state.State, model: Indices, rng: np.random.Generator, /
+    ) -> None:
+        """Make ``model`` the model under a new target, and draw hyperparameters."""
+
+
 class Regression(Protocol):
     """All of a posterior but the model: the data, and the state of what else is drawn. Each chain has its own."""
 
@@ -43,6 +62,8 @@ class Regression(Protocol):
     """Number of predictors."""
     most: int
     """Largest size of a model."""
+    moves: Moves
+    """How the model and what belongs to it change."""
     target: model_state.Target
     """What a chain has to know of the predictors in view."""
     ask_every: int
@@ -169,7 +190,7 @@ class Chain:
         done, ask = 0, self.regression.ask_every or (ASK_FOR_GUESTS if len(self.others) else 0)
         while done < steps:
             before = int(room.taken[0])
-            done += advance(self.regression.target, self.state, room, self.rng, steps - done, ask)
+            done += self.regression.moves.advance(self.regression.target, self.state, room, self.rng, steps - done, ask)
             self.regression.note(room, before, int(room.taken[0]), self.rng)
             if self.state.integers[ASKED]:
                 self._renew()
@@ -206,9 +227,7 @@ class Chain:
         self.regression.look_at(members, anchors)
         self.where[members] = np.arange(self.in_view)
         self.members = members
-        settle_in(self.regression.target, self.state, self.where[model])
-        gram = draw_g(self.regression.target, self.state, self.rng)
-        refresh(self.regression.target, self.state, gram)
+        self.regression.moves.settle(self.regression.target, self.state, self.where[model], self.rng)
 
     def scan(self) -> Array:
         """Return how well each predictor would do in the place of those in view, at present and before."""

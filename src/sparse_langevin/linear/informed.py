@@ -45,7 +45,7 @@ from sparse_langevin.linear.model_state import (
     Array,
     G,
 )
-from sparse_langevin.linear.rank_one import end_of, exclude, include, refresh
+from sparse_langevin.linear.rank_one import end_of, exclude, include, refresh, settle_in
 from sparse_langevin.linear.tridiagonal import weights_of_g
 from sparse_langevin.runtime.jit import compiled, reassociated
 from sparse_langevin.runtime.native_math import exp64, log64
@@ -95,6 +95,13 @@ def advance(target, state, draws, rng, steps, ask_every):
             for i in range(j, end_of(target, j)):
                 include(target, state, i)
     return steps
+
+
+@compiled
+def settle(target, state, model, rng):
+    """Make ``model`` the model under a new target, and draw g."""
+    settle_in(target, state, model)
+    refresh(target, state, draw_g(target, state, rng))
 
 
 @compiled

@@ -52,7 +52,7 @@ class State(NamedTuple):
     hyperparameters were drawn; clock of the columns; number of guests in the model; number of groups in the model,
     which is its size if there are no groups."""
     reals: Array
-    """Rate xi; time; time of the next draw; time between draws."""
+    """Rate xi; time; time of the next draw; time between draws; sigma, if it is not integrated out."""
     model: Indices
     """The predictors of the model, in the first places."""
     place: Indices
@@ -69,6 +69,8 @@ class State(NamedTuple):
     """(1/g + X_m'X_m)^-1."""
     mean: Array
     """Posterior means of the coefficients of the model, in the same places."""
+    beta: Array
+    """The coefficients of the model, if they are not integrated out."""
     c: Array
     s: Array
     """Of all other predictors; zero for those in the model."""
@@ -82,7 +84,7 @@ class State(NamedTuple):
 
 
 SIZE, G, ASKED, HELD, DRAWN, CLOCK, GUESTS, GROUPS = range(8)
-XI, TIME, NEXT, SPACING = range(4)
+XI, TIME, NEXT, SPACING, SIGMA = range(5)
 
 
 class Draws(NamedTuple):
@@ -101,7 +103,7 @@ def initial_state(in_view: int, most: int, g: int, blocks: int) -> State:
     kept = min(in_view, most + SPARE)
     return State(
         integers=np.array([0, g, 0, 0, 0, 0, 0, 0]),
-        reals=np.array([1.0, 0.0, math.inf, math.inf]),
+        reals=np.array([1.0, 0.0, math.inf, math.inf, 1.0]),
         model=np.zeros(most, np.int64),
         place=np.full(in_view, -1),
         columns=np.empty((kept, in_view)),
@@ -110,6 +112,7 @@ def initial_state(in_view: int, most: int, g: int, blocks: int) -> State:
         used=np.zeros(kept, np.int64),
         inverse=np.zeros((most, most)),
         mean=np.zeros(most),
+        beta=np.zeros(most),
         c=np.zeros(in_view),
         s=np.zeros(in_view),
         blocks=np.zeros(blocks),

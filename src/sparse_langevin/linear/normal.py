@@ -1,18 +1,20 @@
 """Normal responses: the data, and many small effects of all predictors beside those in the model, see `polygenic`."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.special import log_ndtr
 
-from sparse_langevin.linear import model_state, size_prior
-from sparse_langevin.linear.collapsed import Draws, sparse_rows
+from sparse_langevin.linear import informed, model_state, positive, size_prior
+from sparse_langevin.linear.collapsed import Draws, Moves, sparse_rows
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.grouped import blocks_of
 from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.informed import likelihood_ratios
-from sparse_langevin.linear.model_state import GROUPS, SIZE, G, Indices
+from sparse_langevin.linear.model_state import GROUPS, SIGMA, SIZE, G, Indices
 from sparse_langevin.linear.polygenic import VALUES, Background, log_weights
 from sparse_langevin.linear.samples import Mixed, Samples
 
@@ -120,6 +122,7 @@ class NormalRegression:
     """What one chain knows: h, and the columns in view; see `collapsed.Regression`."""
 
     active, responses = 0, 1
+    moves: Moves = informed
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.groups, self.h = problem, problem.groups, 0
@@ -181,6 +184,12 @@ class NormalRegression:
 
     def scan(self, state: model_state.State) -> Array:
         """Return the log-likelihood ratios of all predictors in the place of those in view."""
+        c, s, gained = self._known(state)
+        rest = self.target.offset + self.target.total - gained
+        return likelihood_ratios(c, s, float(self.problem.grid[state.integers[G]]), rest, self.target.half)
+
+    def _known(self, state: model_state.State) -> tuple[Array, Array, float]:
+        """Return c and s of all predictors, see `informed`, and how much R is smaller than that of the empty model."""
         problem, background, k = self.problem, self.problem.background, state.integers[SIZE]
         square, product, _ = problem.moments[self.h]
         model = state.model[:k]
@@ -194,13 +203,7 @@ class NormalRegression:
             columns = background.vectors @ (columns / np.sqrt(1 + VALUES[self.h] * background.values)[:, None])
         turned = problem.design.products(columns)
         mean = np.linalg.cholesky(state.inverse[:k, :k]).T @ self.target.product[model] if k else np.zeros(0)
-        return likelihood_ratios(
-            product - turned @ mean,
-            np.maximum(square - (turned**2).sum(1), 0.0),
-            float(problem.grid[state.integers[G]]),
-            self.target.offset + self.target.total - float(mean @ mean),
-            self.target.half,
-        )
+        return product - turned @ mean, np.maximum(square - (turned**2).sum(1), 0.0), float(mean @ mean)
 
     def note(self, room: model_state.Draws, begin: int, end: int, rng: np.random.Generator) -> None:
         """Keep h of some draws."""
@@ -214,3 +217,16 @@ class NormalRegression:
         self.kept = []
         beside = {"sigma": room.sigma[:taken], "g": room.g[:taken], "h": np.repeat(h, count).astype(float)}
         return sparse_rows(room, self.size), beside
+
+
+class PositiveRegression(NormalRegression):
+    """The same with coefficients that are never negative, and without small effects, see `positive`."""
+
+    moves: Moves = positive
+
+    def scan(self, state: model_state.State) -> Array:
+        """Return the log-likelihood ratios of all predictors in the place of those in view, given sigma."""
+        (c, s, _), g = self._known(state), float(self.problem.grid[state.integers[G]])
+        u = c / (state.reals[SIGMA] * np.sqrt(s + 1.0 / g))
+        found: Array = math.log(2.0) - 0.5 * np.log1p(g * s) + 0.5 * u * u + log_ndtr(u)
+        return found

@@ -27,11 +27,21 @@ class OneResponse(BySteps):
     """An estimator of numbers with noise."""
 
     noise: str = "normal"
+    positive: bool = False
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.noise != "normal" and not self._exact:
             raise ValueError(f"noise={self.noise!r} needs method='gibbs', got method={self.method!r}")
+        if self.positive and not self._exact:
+            raise ValueError(f"positive=True needs method='gibbs', got method={self.method!r}")
+        if self.positive and self.noise != "normal":
+            raise ValueError(f"positive=True needs noise='normal', got noise={self.noise!r}: choose one of the two")
+        if self.positive and self.groups is not None:
+            raise ValueError(
+                f"positive=True is for predictors that are each on their own, got groups={self.groups!r}: leave out "
+                "groups, or positive"
+            )
 
     def _lengths(self) -> tuple[int, int]:
         burn_in, steps = super()._lengths()
@@ -78,17 +88,18 @@ class OneResponse(BySteps):
                 y,
                 rest,
                 float(scale.size),
-                background=shared.background_of(design, y),
+                background=None if self.positive else shared.background_of(design, y),  # it has both signs
                 fitted_means=int(self.fit_intercept),
                 groups=groups,
             )
 
         watched = np.arange(0, len(y), max(1, len(y) // WATCHED))
+        regression = normal.PositiveRegression if self.positive else normal.NormalRegression
         problem, posterior = settled(
             self,
             observations,
             build,
-            lambda problem: [normal.NormalRegression(problem) for _ in range(self.n_chains)],
+            lambda problem: [regression(problem) for _ in range(self.n_chains)],
             watched,
             rng,
         )

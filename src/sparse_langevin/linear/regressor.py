@@ -35,6 +35,10 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
     noise
         ``"normal"``, or ``"student"`` for noise with heavy tails, whose degrees of freedom are learned: outliers count
         for little then. The latter needs ``method="gibbs"``, and leaves out the many small effects.
+    positive
+        If true, no coefficient is negative: effects are half-normal instead of normal, as suits concentrations, spectra
+        of mixtures or dose responses. The many small effects, which have both signs, are left out. Needs
+        ``method="gibbs"``, normal noise and no groups.
     threshold
         A predictor is chosen if its inclusion probability is larger than this: the default takes an effect that is
         missed to be three times as bad as one that is not there. With 0.5, a predictor has to be more likely than not.
@@ -156,7 +160,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         if self._exact and self.noise == "normal":
             for one, own in zip(self._fits(), responses.T if responses.ndim == 2 else [responses], strict=True):
                 residual = (own - x @ one.coef_ - one.intercept_) / (one.sigma_ or 1.0)
-                look_at_residuals(residual, weight, one._of)
+                look_at_residuals(residual, weight, one._of, "noise='student'" + self.positive * " without positive")
         return self._rounded()
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

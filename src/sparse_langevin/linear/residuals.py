@@ -9,7 +9,7 @@ from sparse_langevin.runtime.warn import warn
 OUTLIER = 1e-4  # probability with which normal noise alone would give the warning about residuals
 
 
-def look_at_residuals(residual: Array, weight: Array | None, of: str = "") -> None:
+def look_at_residuals(residual: Array, weight: Array | None, of: str = "", remedy: str = "noise='student'") -> None:
     """Warn if residuals, in units of the noise, have heavier tails than a normal distribution; ``of`` names them."""
     if weight is not None:
         residual = np.where(weight == 0, 0.0, residual)
@@ -19,7 +19,7 @@ def look_at_residuals(residual: Array, weight: Array | None, of: str = "") -> No
         warn(
             f"{of}observation {worst} lies {abs(residual[worst]):.1f} standard deviations of the noise from its "
             f"prediction, where normal noise reaches {expected:.1f} once in {1 / OUTLIER:,.0f} data sets: effects "
-            "may stay hidden. Look at it, or choose noise='student'.",
+            f"may stay hidden. Look at it, or choose {remedy}.",
             UserWarning,
         )
 
