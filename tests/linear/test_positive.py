@@ -263,7 +263,7 @@ def test_weights_are_repetitions_and_parts_are_the_whole(n):
 
 def test_several_responses_and_many_predictors():
     x, y = of_positive_effects(p=1500)
-    model = fitted(x, np.column_stack([y, -y]))
+    model = fitted(x, np.column_stack([y, -y]), max_steps=20_000)
     assert np.flatnonzero(model.inclusion_probability_[0] > 0.5).tolist() == [3, 7, 20]
     assert not (model.inclusion_probability_[1, [3, 7, 20]] > 0.1).any() and model.coef_.min() >= 0.0
 
