@@ -75,7 +75,8 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         and 2000 for Langevin chains.
     max_steps
         Largest number of steps of each chain after burn-in. The default is 100,000 for chains over models with normal
-        noise, and 20,000 for all others, whose steps take longer.
+        noise, and 20,000 for all others, whose steps take longer. A chain that has slowed down since its burn-in may
+        take up to twice as many.
     target_rhat
         Sampling ends when R-hat of all that is reported is at most this and its effective sample size is large enough.
     target_ess

@@ -22,6 +22,7 @@ PARTS = 8  # averages of inclusion per segment, from whose spread follows their 
 UNCERTAIN = (0.05, 0.95)  # predictors with other probabilities count as constant
 WATCHED_PREDICTORS = 200  # of the uncertain ones, at most
 GOAL = 4.0  # times the target: how long sampling goes on for inclusion, so that two seeds hardly differ by 0.05
+SLOWEST = 2  # times ``max_steps``: the length of a chain that has slowed down since its burn-in, at most
 CAREFUL = 20_000  # steps up to which it does; beyond, the target itself is enough
 NAMES = {
     "sigma": "sigma",
@@ -109,7 +110,6 @@ class Run:
 
         ``report`` is told the steps of an average chain, burn-in included, and what has not settled yet.
         """
-        longest = max(4, plan.max_steps // THIN)
 
         def tell() -> None:
             if report is not None:
@@ -128,13 +128,13 @@ class Run:
             if self.found is None:
                 everywhere(lambda chain: chain.burn_in(plan.burn_in))
                 self.before = [chain.steps for chain in self.chains]
-            while self.found is None or (self.drawn < longest and self.found.unsettled(plan, self._goal())):
+            while self.found is None or (self._next(plan) and self.found.unsettled(plan, self._goal())):
                 scores = np.max(everywhere(Chain.scan), axis=0)
                 if self.found is not None:
                     seen = self.found.inclusion.reshape(-1, len(scores)).max(0)
                     scores = np.where(seen > NOTICED, 1e3 + seen, scores)
                 everywhere(partial(Chain.choose_anchors, scores=scores))
-                count = min(max(SEGMENT, self.drawn), longest - self.drawn)  # doubles the length of the chains
+                count = self._next(plan)
                 new = everywhere(partial(Chain.draw, count=count, thin=THIN, parts=min(PARTS, count)))
                 self._take_in(data, watched, new, count)
         tell()
@@ -150,6 +150,15 @@ class Run:
         self.parts = [[draws] for draws in joined]
         steps = max(chain.steps - begin for chain, begin in zip(self.chains, self.before, strict=True))
         self.found = Posterior(joined, judge(data, joined, watched), steps)
+
+    def _next(self, plan: Plan) -> int:
+        """Return how many draws to take: as many as before, or fewer if that would be too many steps."""
+        longest = max(4, plan.max_steps // THIN)
+        if self.found is None:
+            return min(SEGMENT, longest)
+        count = min(self.drawn, longest - self.drawn)
+        left = self.drawn * (SLOWEST * plan.max_steps - self.found.steps) // self.found.steps
+        return count if left >= count else max(left, 0) // SEGMENT * SEGMENT
 
     def _goal(self) -> float:
         return GOAL if self.drawn * THIN < CAREFUL else 1.0
