@@ -240,7 +240,7 @@ def test_awkward_data():
         ({"n_chains": 0}, "n_chains must be a whole number of at least 1, got 0"),
         ({"n_chains": 2.5}, "n_chains must be a whole number of at least 1, got 2.5"),
         ({"burn_in": "long"}, "burn_in must be a whole number of at least 1, or None, got 'long'"),
-        ({"max_steps": None}, "max_steps must be a whole number of at least 1, got None"),
+        ({"max_steps": 0}, "max_steps must be a whole number of at least 1, or None, got 0"),
         ({"target_rhat": np.nan}, "target_rhat must be a positive, finite number, got nan"),
         ({"target_ess": -1.0}, "target_ess must be a positive, finite number, got -1.0"),
         ({"n_jobs": 0}, "n_jobs must be None, -1 for all cores, or a number of jobs, got 0"),
@@ -259,7 +259,7 @@ def test_bad_batch_sizes(size):
 
 def test_parameters_are_those_of_the_signature():
     regression, classes = (set(kind().get_params()) for kind in (SparseBayesRegressor, SparseBayesClassifier))
-    assert regression - classes == {"noise"} and classes - regression == {"batch_size", "class_weight"}
+    assert regression - classes == {"noise", "positive"} and classes - regression == {"batch_size", "class_weight"}
     assert clone(SparseBayesClassifier("sgld", batch_size=7)).get_params()["batch_size"] == 7
     with pytest.raises(TypeError, match="positional"):
         SparseBayesRegressor("psgld", 3)

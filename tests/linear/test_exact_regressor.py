@@ -216,8 +216,9 @@ def test_noise_with_heavy_tails():
 def test_weights_are_repetitions():
     weight = np.random.default_rng(4).integers(0, 4, 60)
     order = np.random.default_rng(5).permutation(weight.sum())
-    weighted = exact().fit(X, Y, sample_weight=weight)
-    repeated = exact().fit(np.repeat(X, weight, axis=0)[order], np.repeat(Y, weight)[order])
+    short = exact(max_steps=2000, target_ess=1.0, target_rhat=9.0)
+    weighted = clone(short).fit(X, Y, sample_weight=weight)
+    repeated = clone(short).fit(np.repeat(X, weight, axis=0)[order], np.repeat(Y, weight)[order])
     assert np.array_equal(weighted.coef_samples_, repeated.coef_samples_)
     with pytest.raises(ValueError, match=r"sample_weight must be finite and at least 0.*-1"):
         exact().fit(X, Y, sample_weight=np.full(60, -1.0))
@@ -268,7 +269,7 @@ def test_classes():
     generator = np.random.default_rng(9)
     x = generator.standard_normal((150, 60))
     y = np.where(2 * x[:, 3] - 2 * x[:, 40] + generator.logistic(size=150) > 0, "ill", "well")
-    model = SparseBayesClassifier(random_state=0).fit(x, y)
+    model = SparseBayesClassifier(threshold=0.5, random_state=0).fit(x, y)
     assert list(model.get_support(indices=True)) == [3, 40]
     assert [group.members.tolist() for group in model.credible_sets_] in ([[3], [40]], [[40], [3]])
     assert model.coef_[0, [3, 40]] == pytest.approx([-2.0, 2.0], abs=0.8)  # of "well", the second one

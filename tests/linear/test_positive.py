@@ -253,7 +253,7 @@ def test_weights_are_repetitions_and_parts_are_the_whole(n):
     """As rows, and as second moments."""
     x, y = of_positive_effects(n=n)
     weight = np.random.default_rng(4).integers(0, 4, n)
-    pieces = fitted(x[:15], y[:15]).partial_fit(x[15:], y[15:])
+    pieces = fitted(x[:15], y[:15], max_steps=40_000).partial_fit(x[15:], y[15:])
     assert pieces.coef_ == pytest.approx(fitted(x, y).coef_, abs=0.02)
     one = SparseBayesRegressor(positive=True, **SHORT).fit(x, y, sample_weight=weight)
     two = fitted(np.repeat(x, weight, axis=0), np.repeat(y, weight))

@@ -156,7 +156,7 @@ class Run:
         longest = max(4, plan.max_steps // THIN)
         if self.found is None:
             return min(SEGMENT, longest)
-        count = min(self.drawn, longest - self.drawn)
+        count = max(min(self.drawn, longest - self.drawn), 0)
         left = self.drawn * (SLOWEST * plan.max_steps - self.found.steps) // self.found.steps
         return count if left >= count else max(left, 0) // SEGMENT * SEGMENT
 

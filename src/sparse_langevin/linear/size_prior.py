@@ -21,8 +21,8 @@ from scipy.special import gammaln, logsumexp
 
 Array = NDArray[np.float64]
 
-FEWEST = 0.5  # smallest expected number of effects; with 1, simulations of one effect on average state too many
-RESOLVED = 20.0  # squared standard errors; with 10, these simulations state too many as well
+FEWEST = 1.0  # smallest expected number of effects
+RESOLVED = 40.0  # squared standard errors; with 20, chains wander longer between many effects and the polygenic part
 USUAL = 0.25  # expected effects per observation up to which all orders of magnitude are equally likely
 NODES = 200  # values of delta
 LEAST = -600.0  # logarithm of what is practically impossible
