@@ -943,6 +943,14 @@ FAULTS = [
     Fault(
         "decimal commas read as thousands", "linear/tables/cells.py", 'SWAP = str.maketrans(",.", ".,")', "SWAP = {}"
     ),
+    Fault(
+        "decimal signs of bare numbers only",
+        "linear/tables/cells.py",
+        "part is not None and number(part[2], sign) is not None",
+        "number(cell, sign) is not None",
+    ),
+    Fault("limits in other units", "linear/tables/cells.py", 'part[1] + (part[3] or "") == unit', "unit == unit"),
+    Fault("ranges as limits", "linear/tables/kinds.py", "known and known >= len(found) - len(limits)", "limits"),
     Fault("units not compared", "linear/tables/cells.py", "if len(units) == 1 and units", "if units"),
     Fault(
         "half of all limits",

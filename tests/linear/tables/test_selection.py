@@ -16,6 +16,7 @@ from sparse_langevin.linear.tables.design import groups_of, predictors
 from sparse_langevin.linear.tables.effects import Draws
 from sparse_langevin.linear.tables.families import FAMILIES, family_for
 from sparse_langevin.linear.tables.files import selection_csv, selection_json
+from sparse_langevin.linear.tables.findings import with_unit
 from sparse_langevin.linear.tables.kinds import Column
 from sparse_langevin.linear.tables.page import selection_page, sentences, tables_of
 from sparse_langevin.linear.tables.quiet import fitted_quietly
@@ -92,7 +93,7 @@ def test_effects_in_units_and_standardised_are_those_of_least_squares():
     assert items["sex"].main.standardised == pytest.approx(beta[3] / y.std(), rel=0.01)
     assert items["x"].main.mean == pytest.approx(beta[4], rel=0.01)
     assert items["x"].main.standardised == pytest.approx(beta[4] * x.std() / y.std(), rel=0.01)
-    assert found.effect_is == "y in mm" and found.headline == "3 of 3 columns matter for y (400 rows of t.csv)"
+    assert found.effect_is == "y (mm)" and found.headline == "3 of 3 columns matter for y (400 rows of t.csv)"
     assert all(e.lower < e.mean < e.upper for item in found.items for e in item.effects)
 
 
@@ -361,6 +362,19 @@ def test_csv_and_json_have_the_numbers_of_the_result(twins):
         assert row["set"] == ("1" if item.name in found.sets[0].names else "")
         assert (row["chosen"] == "true") == entry["chosen"] == (item.probability > 0.5)
     assert stored["sets"][0]["columns"] == found.sets[0].names and stored["headline"] == found.headline
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "shown"),
+    [
+        *(("y", "", "y"), ("y", "mm", "y (mm)"), ("Erlös in €", "€", "Erlös in €"), ("mass [kg]", "kg", "mass [kg]")),
+        *(("mg per day", "g", "mg per day (g)"), ("share (%)", "%", "share (%)")),
+    ],
+)
+def test_a_unit_is_named_once(name, unit, shown):
+    assert with_unit(name, unit) == shown
+    target = Target(name, np.array(["1", "2"]), np.array([1.0, 2.0]), unit)
+    assert NUMBERS.effect_is(target) == shown and COUNTS.effect_is(target).endswith(f"of {shown}")
 
 
 def test_groups():

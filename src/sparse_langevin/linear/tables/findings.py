@@ -1,5 +1,6 @@
 """What is found while a table is read: problems, which are raised all at once, and remarks for the report."""
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -61,3 +62,8 @@ def places(rows: Sequence[int], lines: Sequence[int]) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def with_unit(name: str, unit: str) -> str:
+    """Return a name with its unit, unless it is written there already, as in ``mass [kg]``."""
+    return f"{name} ({unit})" if unit and unit not in re.findall(r"[^\s()\[\],;]+", name) else name

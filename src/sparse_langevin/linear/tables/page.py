@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sparse_langevin.linear.tables import figures
-from sparse_langevin.linear.tables.findings import listed
+from sparse_langevin.linear.tables.findings import listed, with_unit
 from sparse_langevin.linear.tables.results import Item, Selection
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
@@ -130,8 +130,7 @@ def _score(result: Selection) -> int:
 
 
 def _shown(item: Item) -> str:
-    unit = f" ({item.unit})" if item.unit else ""
-    return f"{item.label}{unit}"
+    return with_unit(item.label, item.unit)
 
 
 def _meaning(result: Selection) -> str:

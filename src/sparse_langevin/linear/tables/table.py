@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparse_langevin.linear.tables.cells import Values, decimal_sign, is_missing
 from sparse_langevin.linear.tables.findings import Findings, count, listed, option, places
 from sparse_langevin.linear.tables.kinds import Column, Options, Reader, are_dates
-from sparse_langevin.linear.tables.oddities import remark_on_oddities
+from sparse_langevin.linear.tables.oddities import remark_on_oddities, remark_on_spellings
 from sparse_langevin.linear.tables.sheet import Sheet, read_sheet
 
 CLASSES = 50  # of the target at most: the time grows with their number
@@ -77,6 +77,8 @@ def read_table(path: Path, target: str, options: Options = Options()) -> Table: 
     findings.raise_problems(path)
     assert found is not None
     remark_on_oddities(columns, found.name, found.numbers, sheet.lines, findings)
+    for name, levels in [*((c.name, c.levels) for c in columns), (target, np.unique(found.texts).tolist())]:
+        remark_on_spellings(name, levels, findings)
     return Table(path.name, found, columns, findings.remarks)
 
 
@@ -140,6 +142,13 @@ def _target(reader: Reader, name: str, cells: list[str]) -> Target | None:
             findings,
             f"the target {name!r} has {different} different values that are not all numbers, and at most {CLASSES} "
             "classes are fitted: choose another target, join classes, or write numbers as numbers",
+        )
+    if different > max(2, len(cells) / 2):
+        return _not(
+            findings,
+            f"the target {name!r} holds {different} different texts in {count(len(cells), 'row')} "
+            f"({listed(cells, 3)}), too many to be classes: choose another target, join classes, or write numbers as "
+            "numbers",
         )
     return Target(name, texts, None)
 
