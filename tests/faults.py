@@ -967,6 +967,12 @@ FAULTS = [
     ),
     Fault("missing values from rows to be predicted", "linear/tables/missing.py", "[learn & ~g if", "[~g if"),
     Fault("a group as its largest level", "linear/tables/effects.py", "max(most, float(together.mean()))", "most"),
+    Fault(
+        "levels that count one by one",
+        "linear/tables/selection.py",
+        '{"groups": labels_of(groups)}',
+        '{"groups": None and labels_of(groups)}',
+    ),
     Fault("levels against zero", "linear/tables/effects.py", "block - (block @ share)[:, None]", "block"),
     Fault("standardised without the column", "linear/tables/effects.py", "else float(x[:, j].std())", "else 1.0"),
     Fault(

@@ -141,6 +141,8 @@ def test_limits_of_detection_with_a_unit(tmp_path):
     assert "column 'a' holds 8 values beyond a limit of detection ('<0,5 mg/L'" in refusal(tmp_path, lines)[0]
     found = columns(read(tmp_path, lines, censored="half"))["a"]
     assert found.values.tolist() == [0.25 if i % 3 else i + 0.7 for i in range(12)] and found.unit == "mg/L"
+    bare = ["a;b;y", *(f"{'<0,5 mg/L' if i == 3 else i};{i**2};{i * i % 7}" for i in range(12))]
+    assert "'<0,5 mg/L' in line 5 is no number" in refusal(tmp_path, bare, censored="half")[0]
     lines[2] = "<0,5 g/L;1;1"
     assert "the unit 'mg/L' in most rows, but not in line 3 ('<0,5 g/L')" in refusal(tmp_path, lines)[0]
 

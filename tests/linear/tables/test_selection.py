@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
 from sparse_langevin import SparseBayesRegressor
-from sparse_langevin.linear.tables import score, selection
+from sparse_langevin.linear.groups import Groups
+from sparse_langevin.linear.tables import design, score, selection
 from sparse_langevin.linear.tables.design import groups_of, predictors
 from sparse_langevin.linear.tables.effects import Draws
 from sparse_langevin.linear.tables.families import FAMILIES, family_for
@@ -38,22 +39,26 @@ def numbers(x):
     return [Column(f"x{j}", np.ascontiguousarray(x[:, j])) for j in range(x.shape[1])]
 
 
-def test_the_probability_of_a_group_is_that_of_all_models_with_any_of_its_levels():
-    """Neither the largest of its levels nor what their probabilities would be without each other."""
+@pytest.mark.parametrize("grouped", [True, False])
+def test_the_probability_of_a_category_is_that_of_all_models_with_it(grouped, monkeypatch):
+    """As a group it counts as one effect. In large tables it does not, and any of its levels may be in a model."""
+    monkeypatch.setattr(design, "MOST_GROUPED", 6 if grouped else 5)
     rng = np.random.default_rng(4)
     k = rng.integers(4, size=70)
     x = rng.standard_normal((70, 2))
     y = 0.6 * (k == 1) - 0.5 * (k == 3) + 0.4 * x[:, 0] + rng.standard_normal(70)
     columns = [Column("k", k.astype(float), ("a", "b", "c", "d")), *numbers(x)]
     found = select_variables(table(columns, y), Settings(folds=0))
-    models, weight = weighed(problem(predictors(columns, [c.values for c in columns]), y, True))
+    labels = np.array([0, 0, 0, 0, 1, 2])
+    groups = Groups.of(labels) if grouped else None
+    case = problem(predictors(columns, [c.values for c in columns]), y, True, groups=groups)
+    models, weight = weighed(case, labels=labels)
     weight = weight.sum((1, 2))
     group = weight[models[:, :4].any(1)].sum()
     by_name = {item.name: item for item in found.items}
     assert 0.2 < group < 0.95
     assert by_name["k"].probability == pytest.approx(group, abs=0.03)
-    assert [e.probability for e in by_name["k"].effects] == pytest.approx(list(weight @ models[:, :4]), abs=0.03)
-    assert group - max(e.probability for e in by_name["k"].effects) > 0.06
+    assert grouped or group - (weight @ models[:, :4]).max() > 0.06
     assert found.any_effect == pytest.approx(weight[models.any(1)].sum(), abs=0.03)
 
 
@@ -83,8 +88,8 @@ def test_effects_in_units_and_standardised_are_those_of_least_squares():
     ]
     found = select_variables(table(columns, y, "mm"), Settings(folds=0))
     items = {item.name: item for item in found.items}
-    design = np.column_stack([k == 0, k == 1, k == 2, sex, x]).astype(float)
-    beta = np.linalg.lstsq(design, y, rcond=None)[0]
+    matrix = np.column_stack([k == 0, k == 1, k == 2, sex, x]).astype(float)
+    beta = np.linalg.lstsq(matrix, y, rcond=None)[0]
     share = np.bincount(k) / 400
     levels = items["k"].effects
     assert [e.mean for e in levels] == pytest.approx(beta[:3] - share @ beta[:3], abs=0.01)
@@ -95,6 +100,18 @@ def test_effects_in_units_and_standardised_are_those_of_least_squares():
     assert items["x"].main.standardised == pytest.approx(beta[4] * x.std() / y.std(), rel=0.01)
     assert found.effect_is == "y (mm)" and found.headline == "3 of 3 columns matter for y (400 rows of t.csv)"
     assert all(e.lower < e.mean < e.upper for item in found.items for e in item.effects)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "classes", "counts"])
+def test_a_category_without_effect_is_not_probable_for_its_many_levels(family):
+    """Were its ten levels on their own, any of them would be in the model with probability 0.7 or so."""
+    rng = np.random.default_rng(0)
+    x, k = rng.standard_normal((150, 3)), rng.integers(10, size=150)
+    eta = x @ [1.0, 0.6, 0.0] + rng.standard_normal(150)
+    y = {"gaussian": eta, "classes": np.where(eta > 0, "b", "a"), "counts": rng.poisson(np.exp(eta)) * 1.0}[family]
+    columns = [Column("k", k.astype(float), tuple("abcdefghij")), *numbers(x)]
+    found = {item.name: item for item in select_variables(table(columns, y), Settings(family, folds=0)).items}
+    assert found["k"].probability < 0.15 and found["x0"].probability > 0.95
 
 
 @pytest.fixture(scope="module")

@@ -32,22 +32,21 @@ def columns_table(items: Sequence[Item], result: Selection, caption: str = "") -
 
 
 def levels_tables(result: Selection) -> list[Table]:
-    """Return a table for each chosen category that has more than two levels: which of them differ."""
+    """Return a table for each chosen category that has more than two levels: how they differ."""
     tables = []
     for item in result.chosen:
         if len(item.effects) < 2:
             continue
-        head = ("level", "rows", "probability", "effect", f"{result.level:.0%} interval")
+        head = ("level", "rows", "effect", f"{result.level:.0%} interval")
         rows = [
-            (e.level, str(e.rows), f"{e.probability:.3f}", f"{e.mean:.4g}", f"{e.lower:.4g} to {e.upper:.4g}")
-            for e in sorted(item.effects, key=lambda e: -e.probability)
+            (e.level, str(e.rows), f"{e.mean:.4g}", f"{e.lower:.4g} to {e.upper:.4g}")
+            for e in sorted(item.effects, key=lambda e: -e.mean)
         ]
         tables.append(
             Table(
                 head,
                 rows,
-                f"Levels of {item.name}: the probability that a level differs from the others, and by how "
-                "much from the average row.",
+                f"Levels of {item.name}: by how much each differs from the average row, all else being equal.",
             )
         )
     return tables

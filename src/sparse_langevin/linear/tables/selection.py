@@ -14,7 +14,7 @@ from sparse_langevin.linear.credible import credible_sets
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.samples import Samples
 from sparse_langevin.linear.tables.cells import Values
-from sparse_langevin.linear.tables.design import Group, groups_of, predictors
+from sparse_langevin.linear.tables.design import Group, groups_of, labels_of, predictors
 from sparse_langevin.linear.tables.effects import Draws, item_of
 from sparse_langevin.linear.tables.families import FAMILIES, Family, family_for
 from sparse_langevin.linear.tables.findings import count, listed, option
@@ -73,7 +73,9 @@ def select_variables(
 
     progress(0, total, "")
     first, fits, warned, matrices = None, [], [], []
-    options = settings.options() | {"target_ess": max(FEWEST_DRAWS, DRAWS / fillings)}
+    groups = groups_of(table.columns)
+    shared = settings.options() | {"groups": labels_of(groups)}
+    options = shared | {"target_ess": max(FEWEST_DRAWS, DRAWS / fillings)}
     rng = np.random.default_rng(settings.seed)
     for _ in range(fillings):
         filled = fillings > 1
@@ -85,13 +87,12 @@ def select_variables(
         warned += said
         advance("fit")
     draws = _pooled(fits)
-    groups = groups_of(table.columns)
     scale = family.scale(y)
     items = [item_of(group, draws, matrices, scale, settings.level) for group in groups]
     items.sort(key=lambda item: -item.probability)
     validation = None
     if folds:
-        validation = cross_validate(table, family, y, folds, settings.options(), settings.seed, advance)
+        validation = cross_validate(table, family, y, folds, shared, settings.seed, advance)
     remarks += [in_words(validation, table.target.name) if validation else why, *_told(warned, fillings)]
     if draws.present is None and any(len(group.places) > 1 for group in groups):
         remarks.append("The probability of a category is that of its most probable level, and so a little too low.")
