@@ -973,6 +973,14 @@ FAULTS = [
         '{"groups": labels_of(groups)}',
         '{"groups": None and labels_of(groups)}',
     ),
+    Fault("outliers in other lines", "linear/tables/table.py", "if stays]", "]"),
+    Fault("advice for others", "linear/tables/quiet.py", "text.replace(LONGER, ADVICE)", "text"),
+    Fault(
+        "outliers that count",
+        "linear/tables/families.py",
+        'SparseBayesRegressor(noise="student", **',
+        "SparseBayesRegressor(**",
+    ),
     Fault("levels against zero", "linear/tables/effects.py", "block - (block @ share)[:, None]", "block"),
     Fault("standardised without the column", "linear/tables/effects.py", "else float(x[:, j].std())", "else 1.0"),
     Fault(

@@ -28,8 +28,11 @@ def select(
         list[str] | None, typer.Option(help="A column whose numbers are names of categories. Repeat it for more.")
     ] = None,
     family: Annotated[
-        Literal["auto", "gaussian", "classes", "counts"],
-        typer.Option(help="What the target is; auto looks at its values, and takes counts for numbers with a remark."),
+        Literal["auto", "gaussian", "student", "classes", "counts"],
+        typer.Option(
+            help="What the target is: numbers with normal noise (gaussian) or outliers (student), classes or counts. "
+            "auto looks at its values, and takes counts for numbers with a remark."
+        ),
     ] = "auto",
     missing: Annotated[
         Literal["auto", "drop", "impute", "error"],
@@ -65,6 +68,13 @@ def select(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the random numbers. The same seed gives the same result.")
     ] = 0,
+    max_steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Longest chains, if they do not settle: by default 100000, or 20000 for outliers, classes, counts.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the report, an HTML file.")] = Path("selection.html"),
     csv: Annotated[Path | None, typer.Option(help="Where to write the numbers as CSV.")] = None,
     json: Annotated[Path | None, typer.Option(help="Where to write the numbers as JSON.")] = None,
@@ -81,7 +91,7 @@ def select(
     for path in paths:
         require_new(path, overwrite=force)
     table = read_table(file, target, Options(ignore or (), keep or (), category or (), na or (), decimal, censored))
-    settings = Settings(family, missing, threshold, expected_effects, level, folds, seed)
+    settings = Settings(family, missing, threshold, expected_effects, level, folds, seed, max_steps)
     with progress_bar(None, None, "fit") as advance:
         result = select_variables(table, settings, lambda done, total, text: advance(done, f"of {total}"))
     written = [(out, page.selection_page(result).encode())]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -344,7 +345,7 @@ def test_what_does_not_suit_a_family():
         COUNTS.response(table([], np.array([1.0, 0.5])).target)
     with pytest.raises(ValueError, match="--family counts needs numbers"):
         COUNTS.response(table([], ["a", "b"]).target)
-    with pytest.raises(ValueError, match="must be auto or one of gaussian, classes, counts, got 'poisson'"):
+    with pytest.raises(ValueError, match="must be auto or one of gaussian, student, classes, counts, got 'poisson'"):
         family_for(table([], np.arange(60.0)).target, "poisson")
 
 
@@ -379,6 +380,34 @@ def test_csv_and_json_have_the_numbers_of_the_result(twins):
         assert row["set"] == ("1" if item.name in found.sets[0].names else "")
         assert (row["chosen"] == "true") == entry["chosen"] == (item.probability > 0.5)
     assert stored["sets"][0]["columns"] == found.sets[0].names and stored["headline"] == found.headline
+
+
+def test_an_outlier_is_named_by_its_line_and_counts_for_little_if_asked():
+    """As for the estimator with Student's noise, whose number of the row is another one."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((60, 4))
+    y = x[:, 1] + 0.3 * rng.standard_normal(60)
+    y[20] = 30.0
+    x[3, 0] = np.nan
+    whole = replace(table(numbers(x), y), lines=list(range(12, 72)))
+    usual, heavy = (select_variables(whole, Settings(family, "drop", folds=0)) for family in ("gaussian", "student"))
+    (told,) = [text for text in usual.remarks if "standard deviations of the noise" in text]
+    assert "the target in line 32 lies" in told and "take --family student" in told and "observation" not in told
+    assert not any("standard deviations of the noise" in text for text in heavy.remarks)
+    rows = np.arange(60) != 3
+    model = SparseBayesRegressor(noise="student", random_state=0).fit(x[rows], y[rows])
+    main = next(item for item in heavy.items if item.name == "x1").main
+    assert main.mean == pytest.approx(model.coef_[1], abs=0.02) and main.mean == pytest.approx(1, abs=0.15)
+    assert heavy.family == "student" and "in standard deviations" in " ".join(sentences(heavy))
+
+
+def test_chains_are_as_long_as_asked_and_the_advice_can_be_followed():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 20))
+    y = x @ rng.standard_normal(20) / 3 + rng.standard_normal(60)
+    found = select_variables(table(numbers(x), y), Settings(folds=0, max_steps=200))
+    (told,) = [text for text in found.remarks if "have not settled" in text]
+    assert "(--max-steps)" in told and "--seed" in told and "max_steps" not in told.replace("--max-steps", "")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,18 @@ class Gaussian:
         return with_unit(target.name, target.unit)
 
 
+class HeavyTailed(Gaussian):
+    """Numbers with Student's noise, in which outliers count for little."""
+
+    def response(self, target: Target) -> NDArray[Any]:
+        """Return the numbers."""
+        return _numbers(target, "student")
+
+    def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
+        """Return a regression with noise that has heavy tails."""
+        return SparseBayesRegressor(noise="student", **(options | SHORT if short else options))
+
+
 class Classes:
     """Classes without an order; an effect is a change of log-odds."""
 
@@ -203,7 +215,12 @@ class Counts:
         return f"the logarithm of the mean of {with_unit(target.name, target.unit)}"
 
 
-FAMILIES: dict[str, Family] = {"gaussian": Gaussian(), "classes": Classes(), "counts": Counts()}
+FAMILIES: dict[str, Family] = {
+    "gaussian": Gaussian(),
+    "student": HeavyTailed(),
+    "classes": Classes(),
+    "counts": Counts(),
+}
 
 
 def family_for(target: Target, asked: str) -> tuple[str, str]:

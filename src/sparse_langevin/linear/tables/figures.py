@@ -35,7 +35,7 @@ def inclusion_and_effects(result: Selection) -> Figure:
         right.plot([e.lower * per, e.upper * per], [i, i], color=colours[i], linewidth=2)
         right.plot(e.standardised, i, "o", color=colours[i])
     right.axvline(0, color="black", linewidth=0.8)
-    unit = f"standard deviations of {result.target}" if result.family == "gaussian" else result.effect_is
+    unit = f"standard deviations of {result.target}" if result.family in ("gaussian", "student") else result.effect_is
     right.set(xlabel=_cut(f"standardised effect, {unit}", 60), ylim=(-0.6, len(items) - 0.4))
     handles = [
         left.barh([0], [0], color=CHOSEN, label="above the threshold"),

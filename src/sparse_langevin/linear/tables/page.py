@@ -137,8 +137,8 @@ def _meaning(result: Selection) -> str:
     text = f"An effect is the change of {result.effect_is} when the column increases by one unit, all else being equal."
     if result.family == "counts":
         text += " An effect of 0.1 means that the mean grows by a tenth, as exp(0.1) is about 1.1."
-    per = {"gaussian": "in standard deviations", "classes": "in log-odds"}.get(result.family, "in logarithms")
-    text += f" Standardised, it is {per}, per standard deviation of the column."
+    per = {"classes": "in log-odds", "counts": "in logarithms"}.get(result.family, "in standard deviations")
+    text += f" Standardised, it is {per}, per standard deviation of a column of numbers."
     if any(item.main.level for item in result.items):
         text += (
             " The effect of a category is that of the level named, compared with the other level or the average row."

@@ -44,11 +44,13 @@ class Settings:
     level: float = 0.95
     folds: int = 5
     seed: int = 0
+    max_steps: int | None = None
+    """Of the chains from which the results are; the estimator's default if None."""
 
     def options(self) -> dict[str, Any]:
         """Return the estimator's options."""
         given = {"threshold": self.threshold, "expected_effects": self.expected_effects}
-        return {**given, "n_jobs": -1, "random_state": self.seed}
+        return {**given, "max_steps": self.max_steps, "n_jobs": -1, "random_state": self.seed}
 
 
 def select_variables(
@@ -81,7 +83,7 @@ def select_variables(
         filled = fillings > 1
         values = fill(table.columns, family.coded(y), rng) if filled else [column.values for column in table.columns]
         matrices.append(x := predictors(table.columns, values))
-        model, said = fitted_quietly(family.estimator(options), x, y)
+        model, said = fitted_quietly(family.estimator(options), x, y, table.lines)
         first = first or model
         fits.append(_found(family, model, KEPT // fillings))
         warned += said

@@ -37,6 +37,8 @@ class Table:
     target: Target
     columns: list[Column]
     remarks: list[str]
+    lines: Sequence[int] = ()
+    """For each row, the line of the file on which it ends."""
 
     @property
     def rows(self) -> int:
@@ -47,7 +49,9 @@ class Table:
         """Return some of the rows."""
         target, numbers = self.target, self.target.numbers
         target = replace(target, texts=target.texts[rows], numbers=None if numbers is None else numbers[rows])
-        return replace(self, target=target, columns=[replace(c, values=c.values[rows]) for c in self.columns])
+        lines = [line for line, stays in zip(self.lines, rows, strict=False) if stays]
+        columns = [replace(column, values=column.values[rows]) for column in self.columns]
+        return replace(self, target=target, columns=columns, lines=lines)
 
 
 def read_table(path: Path, target: str, options: Options = Options()) -> Table:  # noqa: B008 - it is frozen
@@ -79,7 +83,7 @@ def read_table(path: Path, target: str, options: Options = Options()) -> Table: 
     remark_on_oddities(columns, found.name, found.numbers, sheet.lines, findings)
     for name, levels in [*((c.name, c.levels) for c in columns), (target, np.unique(found.texts).tolist())]:
         remark_on_spellings(name, levels, findings)
-    return Table(path.name, found, columns, findings.remarks)
+    return Table(path.name, found, columns, findings.remarks, sheet.lines)
 
 
 def _no_column(name: str, names: Sequence[str]) -> str:
