@@ -981,6 +981,11 @@ FAULTS = [
         'SparseBayesRegressor(noise="student", **',
         "SparseBayesRegressor(**",
     ),
+    Fault("long names in pictures", "linear/tables/figures.py", "plain(shortened(text, most))", "plain(text)"),
+    Fault(
+        "no room for names", "linear/tables/figures.py", "0.07 * max(map(width, names))", "0.0 * max(map(width, names))"
+    ),
+    Fault("long axes", "linear/tables/figures.py", '{_cut(unit, 60)}", 46)', '{_cut(unit, 60)}", 999)'),
     Fault("levels against zero", "linear/tables/effects.py", "block - (block @ share)[:, None]", "block"),
     Fault("standardised without the column", "linear/tables/effects.py", "else float(x[:, j].std())", "else 1.0"),
     Fault(

@@ -1,6 +1,8 @@
 """The command ``select``: which columns of a table matter for one of them."""
 
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -92,8 +94,15 @@ def select(
         require_new(path, overwrite=force)
     table = read_table(file, target, Options(ignore or (), keep or (), category or (), na or (), decimal, censored))
     settings = Settings(family, missing, threshold, expected_effects, level, folds, seed, max_steps)
-    with progress_bar(None, None, "fit") as advance:
-        result = select_variables(table, settings, lambda done, total, text: advance(done, f"of {total}"))
+    with ExitStack() as shown:
+        bar: list[Callable[[int, str], None]] = []
+
+        def progress(done: int, total: int, text: str) -> None:
+            if not bar:  # only now it is known how many fits there are
+                bar.append(shown.enter_context(progress_bar(total, None, "fit")))
+            bar[0](done, text)
+
+        result = select_variables(table, settings, progress)
     written = [(out, page.selection_page(result).encode())]
     written += [(csv, files.selection_csv(result))] if csv else []
     written += [(json, files.selection_json(result))] if json else []

@@ -13,18 +13,19 @@ from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
 from sparse_langevin import SparseBayesRegressor
 from sparse_langevin.linear.groups import Groups
-from sparse_langevin.linear.tables import design, score, selection
+from sparse_langevin.linear.tables import design, figures, score, selection
 from sparse_langevin.linear.tables.design import groups_of, predictors
 from sparse_langevin.linear.tables.effects import Draws
 from sparse_langevin.linear.tables.families import FAMILIES, family_for
 from sparse_langevin.linear.tables.files import selection_csv, selection_json
-from sparse_langevin.linear.tables.findings import with_unit
+from sparse_langevin.linear.tables.findings import shortened, width, with_unit
 from sparse_langevin.linear.tables.kinds import Column
 from sparse_langevin.linear.tables.page import selection_page, sentences, tables_of
 from sparse_langevin.linear.tables.quiet import fitted_quietly
 from sparse_langevin.linear.tables.score import folds_for
 from sparse_langevin.linear.tables.selection import Settings, select_variables
 from sparse_langevin.linear.tables.table import Table, Target
+from sparse_langevin.reports.page import png
 from tests.linear.test_collapsed import problem, weighed
 
 NUMBERS, CLASSES, COUNTS = FAMILIES["gaussian"], FAMILIES["classes"], FAMILIES["counts"]
@@ -99,6 +100,11 @@ def test_effects_in_units_and_standardised_are_those_of_least_squares():
     assert items["sex"].main.standardised == pytest.approx(beta[3] / y.std(), rel=0.01)
     assert items["x"].main.mean == pytest.approx(beta[4], rel=0.01)
     assert items["x"].main.standardised == pytest.approx(beta[4] * x.std() / y.std(), rel=0.01)
+    assert "Correlation of the chosen columns" in selection_page(found)
+    one = selection_page(
+        replace(found, items=[items["x"], *(replace(items[k], probability=0.1) for k in ("k", "sex"))])
+    )
+    assert "Correlation of the most probable columns" in one
     assert found.effect_is == "y (mm)" and found.headline == "3 of 3 columns matter for y (400 rows of t.csv)"
     assert all(e.lower < e.mean < e.upper for item in found.items for e in item.effects)
 
@@ -408,6 +414,52 @@ def test_chains_are_as_long_as_asked_and_the_advice_can_be_followed():
     found = select_variables(table(numbers(x), y), Settings(folds=0, max_steps=200))
     (told,) = [text for text in found.remarks if "have not settled" in text]
     assert "(--max-steps)" in told and "--seed" in told and "max_steps" not in told.replace("--max-steps", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *(("a" * 20, "a" * 20), ("gene " + "x" * 30 + " wild", "gene xxxxxxxxx… wild"), ("日本" * 5, "日本" * 5)),
+        ("日本語" * 7, "日本語日本語日…本語"),
+    ],
+)
+def test_long_names_keep_their_ends(text, shown):
+    assert shortened(text, 20) == shown and width(shown) <= 20
+
+
+def test_labels_are_inside_of_the_pictures():
+    """However long names and classes are: nothing of them is cut off at the edge, and axes have room."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 3))
+    columns = [Column("pressure of the " + "n" * 80 + str(j), x[:, j]) for j in range(3)]
+    y = [f"class of {'x' * 30} {k}" for k in np.digitize(x[:, 0], [-0.5, 0.5])]
+    found = select_variables(table(columns, y), Settings(folds=2, max_steps=200))
+    for draw in (figures.inclusion_and_effects, figures.correlation, figures.predictions):
+        figure = draw(found)
+        png(figure)
+        box, edge = figure.get_tightbbox(), figure.bbox_inches
+        assert box.x0 >= -0.02 and box.y0 >= -0.02 and box.x1 <= edge.x1 + 0.02 and box.y1 <= edge.y1 + 0.02, draw
+        assert all(axes.get_window_extent().width > 100 for axes in figure.axes[:1]), draw
+    assert all(width(row[0]) < 70 for shown in tables_of(found) for row in shown.rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "digits", "unit", "shown"),
+    [
+        *(
+            (0.974, 0.0034, 2, "", "0.974 ± 0.003"),
+            (0.5, 0.05, 2, "", "0.50 ± 0.05"),
+            (-0.001, 0.02, 2, "", "0.00 ± 0.02"),
+        ),
+        *(
+            (97.1, 1.2, 0, " %", "97 % ± 1 %"),
+            (99.9, 0.3, 0, " %", "99.9 % ± 0.3 %"),
+            (1.0, 0.0, 2, "", "1.00000 ± 0.00000"),
+        ),
+    ],
+)
+def test_scores_are_written_with_the_digits_of_their_error(value, error, digits, unit, shown):
+    assert score._with_error(value, error, digits, unit) == shown
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sparse_langevin.linear.tables import figures
-from sparse_langevin.linear.tables.findings import listed, with_unit
+from sparse_langevin.linear.tables.findings import listed, shortened, with_unit
 from sparse_langevin.linear.tables.results import Item, Selection
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
@@ -39,14 +39,14 @@ def levels_tables(result: Selection) -> list[Table]:
             continue
         head = ("level", "rows", "effect", f"{result.level:.0%} interval")
         rows = [
-            (e.level, str(e.rows), f"{e.mean:.4g}", f"{e.lower:.4g} to {e.upper:.4g}")
+            (shortened(e.level), str(e.rows), f"{e.mean:.4g}", f"{e.lower:.4g} to {e.upper:.4g}")
             for e in sorted(item.effects, key=lambda e: -e.mean)
         ]
         tables.append(
             Table(
                 head,
                 rows,
-                f"Levels of {item.name}: by how much each differs from the average row, all else being equal.",
+                f"Levels of {shortened(item.name)}: by how much each differs from the average row.",
             )
         )
     return tables
@@ -55,7 +55,9 @@ def levels_tables(result: Selection) -> list[Table]:
 def sets_table(result: Selection) -> Table:
     """Return the sets of columns that stand for one effect."""
     head = ("one effect of", "probability", "smallest correlation")
-    rows = [(" or ".join(one.names), f"{one.probability:.3f}", f"{one.purity:.2f}") for one in result.sets]
+    rows = [
+        (" or ".join(map(shortened, one.names)), f"{one.probability:.3f}", f"{one.purity:.2f}") for one in result.sets
+    ]
     return Table(head, rows, "At least one column of each line matters, but it cannot be told which.")
 
 
@@ -77,7 +79,7 @@ def sentences(result: Selection) -> list[str]:
         if result.any_effect is not None:
             told.append(f"The probability that at least one column has an effect is {result.any_effect:.2f}.")
     elif not result.sets and result.any_effect is not None:
-        told.append("No two columns stand for the same effect.")
+        told.append("No columns were found that could stand for each other.")
     if result.small_effects > MENTIONED:
         told.append(
             f"With probability {result.small_effects:.2f} all columns together have small effects, too. The "
@@ -105,7 +107,8 @@ def selection_page(result: Selection) -> str:
             )
         )
     if len(result.correlated) > 1:
-        of = "of the chosen columns" if result.chosen or result.sets else "of the most probable columns"
+        named = {item.name for item in result.chosen}.union(*(one.names for one in result.sets))
+        of = "of the chosen columns" if len(named) > 1 else "of the most probable columns"
         pictures.append(
             Picture(
                 png(figures.correlation(result)), f"Correlation {of}: columns near 1 or -1 can stand for each other."
@@ -129,7 +132,7 @@ def _score(result: Selection) -> int:
 
 
 def _shown(item: Item) -> str:
-    return with_unit(item.label, item.unit)
+    return with_unit(shortened(item.label), item.unit)
 
 
 def _meaning(result: Selection) -> str:
