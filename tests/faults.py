@@ -986,6 +986,12 @@ FAULTS = [
         "no room for names", "linear/tables/figures.py", "0.07 * max(map(width, names))", "0.0 * max(map(width, names))"
     ),
     Fault("long axes", "linear/tables/figures.py", '{_cut(unit, 60)}", 46)', '{_cut(unit, 60)}", 999)'),
+    Fault(
+        "false columns among all",
+        "linear/tables/page.py",
+        "item in result.chosen))) > 0",
+        "item in result.items))) > 0",
+    ),
     Fault("levels against zero", "linear/tables/effects.py", "block - (block @ share)[:, None]", "block"),
     Fault("standardised without the column", "linear/tables/effects.py", "else float(x[:, j].std())", "else 1.0"),
     Fault(

@@ -174,6 +174,19 @@ def test_the_score_is_that_of_predictions_of_other_rows(twins):
     assert f"an R2 of {r2.value:.2f} ± {r2.error:.2f} (4-fold" in found.remarks[0]
 
 
+def test_the_expected_number_of_false_columns_is_told(twins):
+    """The sum of the probabilities that a chosen column has none, to the next whole number."""
+    found = twins[2]
+
+    def told(*probabilities):
+        items = [replace(found.items[0], probability=p) for p in probabilities]
+        return [text for text in sentences(replace(found, items=items)) if "have no effect after all" in text]
+
+    assert told(0.9, 0.6, 0.75, 0.52, 0.1, 0.3)[0].startswith("Of the 4 columns above the threshold, about 1 can")
+    assert told(*[0.6] * 10, 0.2)[0].startswith("Of the 10 columns above the threshold, about 4 can")
+    assert not told(0.99, 0.9, 0.8) and not told(0.1)
+
+
 def test_noise_is_not_predicted_and_nothing_is_found_in_it():
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((40, 50)), rng.standard_normal(40)

@@ -70,6 +70,11 @@ def tables_of(result: Selection) -> list[Table]:
 def sentences(result: Selection) -> list[str]:
     """Return what a reader has to know about the result."""
     told = []
+    if (false := round(sum(1 - item.probability for item in result.chosen))) > 0:
+        told.append(
+            f"Of the {len(result.chosen)} columns above the threshold, about {false} can be expected to have no effect "
+            "after all: that is the sum of the probabilities that they have none."
+        )
     if result.together:
         told.append(
             f"Together, {listed(result.together, 20)} predict almost as well as all columns; others may do so, too."
