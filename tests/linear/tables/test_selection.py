@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
-from sparse_langevin import SparseBayesRegressor
+from sparse_langevin import SparseBayesCountRegressor, SparseBayesRegressor
 from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.tables import design, figures, score, selection
 from sparse_langevin.linear.tables.design import groups_of, predictors
@@ -333,6 +333,19 @@ def test_counts():
     assert "the logarithm of the mean of y" in told and "explained share of the Poisson deviance" in told
     assert selection_page(found).count("data:image/png;base64,") == 3
     assert COUNTS.score(y, y + 1e-12, np.full(100, y.mean())).value == pytest.approx(1.0)
+
+
+def test_the_logarithm_of_times_stands_for_an_exposure():
+    """As the report advises: its effect is near one, and the other effect is that of a fit that knows the times."""
+    rng = np.random.default_rng(4)
+    x, times = rng.standard_normal((150, 2)), rng.uniform(1, 30, 150)
+    y = rng.poisson(times * np.exp(0.6 * x[:, 0] - 1)) * 1.0
+    found = select_variables(table([*numbers(x), Column("log t", np.log(times))], y), Settings("counts", folds=0))
+    items = {item.name: item for item in found.items}
+    known = SparseBayesCountRegressor(random_state=0).fit(x, y, exposure=times)
+    assert items["log t"].main.lower < 1 < items["log t"].main.upper
+    assert items["x0"].main.mean == pytest.approx(known.coef_[0], abs=0.05)
+    assert "give the logarithm of these as a column" in " ".join(sentences(found))
 
 
 @pytest.mark.parametrize(

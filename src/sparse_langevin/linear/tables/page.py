@@ -145,6 +145,10 @@ def _meaning(result: Selection) -> str:
     text = f"An effect is the change of {result.effect_is} when the column increases by one unit, all else being equal."
     if result.family == "counts":
         text += " An effect of 0.1 means that the mean grows by a tenth, as exp(0.1) is about 1.1."
+        text += (
+            " If rows were watched for different times or areas, give the logarithm of these as a column: an effect near "
+            "1 says that counts are in proportion to them."
+        )
     per = {"classes": "in log-odds", "counts": "in logarithms"}.get(result.family, "in standard deviations")
     text += f" Standardised, it is {per}, per standard deviation of a column of numbers."
     if any(item.main.level for item in result.items):
