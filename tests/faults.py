@@ -989,8 +989,8 @@ FAULTS = [
     Fault(
         "false columns among all",
         "linear/tables/page.py",
-        "item in result.chosen))) > 0",
-        "item in result.items))) > 0",
+        "item in result.chosen))",
+        "item in result.items))",
     ),
     Fault("levels against zero", "linear/tables/effects.py", "block - (block @ share)[:, None]", "block"),
     Fault("standardised without the column", "linear/tables/effects.py", "else float(x[:, j].std())", "else 1.0"),

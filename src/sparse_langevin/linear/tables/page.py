@@ -70,7 +70,8 @@ def tables_of(result: Selection) -> list[Table]:
 def sentences(result: Selection) -> list[str]:
     """Return what a reader has to know about the result."""
     told = []
-    if (false := round(sum(1 - item.probability for item in result.chosen))) > 0:
+    false = round(sum(1 - item.probability for item in result.chosen))
+    if false and result.small_effects <= MENTIONED:  # or else what does not stand out has a small effect still
         told.append(
             f"Of the {len(result.chosen)} columns above the threshold, about {false} can be expected to have no effect "
             "after all: that is the sum of the probabilities that they have none."
@@ -146,8 +147,8 @@ def _meaning(result: Selection) -> str:
     if result.family == "counts":
         text += " An effect of 0.1 means that the mean grows by a tenth, as exp(0.1) is about 1.1."
         text += (
-            " If rows were watched for different times or areas, give the logarithm of these as a column: an effect near "
-            "1 says that counts are in proportion to them."
+            " If rows were watched for different times or areas, give the logarithm of these as a column: an effect "
+            "near 1 says that counts are in proportion to them."
         )
     per = {"classes": "in log-odds", "counts": "in logarithms"}.get(result.family, "in standard deviations")
     text += f" Standardised, it is {per}, per standard deviation of a column of numbers."
