@@ -943,6 +943,14 @@ FAULTS = [
     Fault(
         "decimal commas read as thousands", "linear/tables/cells.py", 'SWAP = str.maketrans(",.", ".,")', "SWAP = {}"
     ),
+    Fault(
+        "decimal signs of bare numbers only",
+        "linear/tables/cells.py",
+        "part is not None and number(part[2], sign) is not None",
+        "number(cell, sign) is not None",
+    ),
+    Fault("limits in other units", "linear/tables/cells.py", 'part[1] + (part[3] or "") == unit', "unit == unit"),
+    Fault("ranges as limits", "linear/tables/kinds.py", "known and known >= len(found) - len(limits)", "limits"),
     Fault("units not compared", "linear/tables/cells.py", "if len(units) == 1 and units", "if units"),
     Fault(
         "half of all limits",
@@ -959,6 +967,31 @@ FAULTS = [
     ),
     Fault("missing values from rows to be predicted", "linear/tables/missing.py", "[learn & ~g if", "[~g if"),
     Fault("a group as its largest level", "linear/tables/effects.py", "max(most, float(together.mean()))", "most"),
+    Fault(
+        "levels that count one by one",
+        "linear/tables/selection.py",
+        '{"groups": labels_of(groups)}',
+        '{"groups": None and labels_of(groups)}',
+    ),
+    Fault("outliers in other lines", "linear/tables/table.py", "if stays]", "]"),
+    Fault("advice for others", "linear/tables/quiet.py", "text.replace(LONGER, ADVICE)", "text"),
+    Fault(
+        "outliers that count",
+        "linear/tables/families.py",
+        'SparseBayesRegressor(noise="student", **',
+        "SparseBayesRegressor(**",
+    ),
+    Fault("long names in pictures", "linear/tables/figures.py", "plain(shortened(text, most))", "plain(text)"),
+    Fault(
+        "no room for names", "linear/tables/figures.py", "0.07 * max(map(width, names))", "0.0 * max(map(width, names))"
+    ),
+    Fault("long axes", "linear/tables/figures.py", '{_cut(unit, 60)}", 46)', '{_cut(unit, 60)}", 999)'),
+    Fault(
+        "false columns among all",
+        "linear/tables/page.py",
+        "item in result.chosen))",
+        "item in result.items))",
+    ),
     Fault("levels against zero", "linear/tables/effects.py", "block - (block @ share)[:, None]", "block"),
     Fault("standardised without the column", "linear/tables/effects.py", "else float(x[:, j].std())", "else 1.0"),
     Fault(

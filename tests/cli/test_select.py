@@ -3,6 +3,8 @@
 import builtins
 import csv
 import json
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -45,6 +47,18 @@ def test_classes(table, tmp_path):
     given = ["--target", "state", "--ignore", "dose", "--folds", 2, "--out", tmp_path / "r.html"]
     text = call("select", table, *given)
     assert "matter for state" in text and "gene 4" in text and "accuracy" in text and "the log-odds of 'low'" in text
+
+
+def test_the_bar_knows_how_many_fits_there_are(table, tmp_path, monkeypatch):
+    told = []
+
+    @contextmanager
+    def bar(total, show, unit):
+        yield lambda done, text: told.append((done, total, unit, text))
+
+    monkeypatch.setattr(sys.modules["sparse_langevin.cli.select"], "progress_bar", bar)
+    call("select", table, "--target", "dose", "--ignore", "state", "--folds", 2, "--out", tmp_path / "r.html")
+    assert told == [(i, 3, "fit", text) for i, text in enumerate(["", "fit", "fold 1 of 2", "fold 2 of 2"])]
 
 
 def test_a_list_of_problems(table, monkeypatch, capsys):

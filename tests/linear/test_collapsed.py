@@ -39,12 +39,12 @@ def problem(x, y, small_effects=False, rest=0.0, groups=None):
     return Problem(design, y, rest, float(len(y)), background=background, groups=groups)
 
 
-def weighed(case, guests=None):
+def weighed(case, guests=None, labels=LABELS):
     """Return all models, and their posterior with h and g; at most ``guests`` of the fifth predictor and later ones."""
     z, y, p = case.design.columns(np.arange(case.design.size)), case.y, case.design.size
     n, target = len(y), NormalRegression(case).target
     log_h = polygenic.log_prior() if case.background is not None else np.zeros(1)
-    labels = np.arange(p) if case.groups is None else LABELS
+    labels = np.arange(p) if case.groups is None else labels
     models = [model for model in itertools.product([0, 1], repeat=labels.max() + 1)]
     models = [model for model in models if guests is None or sum(model[4:]) <= guests]
     table = np.empty((len(models), len(log_h), len(case.grid)))

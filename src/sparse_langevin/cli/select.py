@@ -1,6 +1,8 @@
 """The command ``select``: which columns of a table matter for one of them."""
 
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,8 +30,11 @@ def select(
         list[str] | None, typer.Option(help="A column whose numbers are names of categories. Repeat it for more.")
     ] = None,
     family: Annotated[
-        Literal["auto", "gaussian", "classes", "counts"],
-        typer.Option(help="What the target is; auto looks at its values, and takes counts for numbers with a remark."),
+        Literal["auto", "gaussian", "student", "classes", "counts"],
+        typer.Option(
+            help="What the target is: numbers with normal noise (gaussian) or outliers (student), classes or counts. "
+            "auto looks at its values, and takes counts for numbers with a remark."
+        ),
     ] = "auto",
     missing: Annotated[
         Literal["auto", "drop", "impute", "error"],
@@ -65,6 +70,13 @@ def select(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the random numbers. The same seed gives the same result.")
     ] = 0,
+    max_steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Longest chains, if they do not settle: by default 100000, or 20000 for outliers, classes, counts.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the report, an HTML file.")] = Path("selection.html"),
     csv: Annotated[Path | None, typer.Option(help="Where to write the numbers as CSV.")] = None,
     json: Annotated[Path | None, typer.Option(help="Where to write the numbers as JSON.")] = None,
@@ -81,9 +93,16 @@ def select(
     for path in paths:
         require_new(path, overwrite=force)
     table = read_table(file, target, Options(ignore or (), keep or (), category or (), na or (), decimal, censored))
-    settings = Settings(family, missing, threshold, expected_effects, level, folds, seed)
-    with progress_bar(None, None, "fit") as advance:
-        result = select_variables(table, settings, lambda done, total, text: advance(done, f"of {total}"))
+    settings = Settings(family, missing, threshold, expected_effects, level, folds, seed, max_steps)
+    with ExitStack() as shown:
+        bar: list[Callable[[int, str], None]] = []
+
+        def progress(done: int, total: int, text: str) -> None:
+            if not bar:  # only now it is known how many fits there are
+                bar.append(shown.enter_context(progress_bar(total, None, "fit")))
+            bar[0](done, text)
+
+        result = select_variables(table, settings, progress)
     written = [(out, page.selection_page(result).encode())]
     written += [(csv, files.selection_csv(result))] if csv else []
     written += [(json, files.selection_json(result))] if json else []

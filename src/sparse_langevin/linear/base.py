@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 BURN_IN = 1000  # steps of chains over models
 MAX_STEPS = 20_000
+LONGER = "Increase max_steps, or relax the targets."
 
 
 @dataclass(repr=False, eq=False)
@@ -227,7 +228,6 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             named = "; ".join(f"{name}: R-hat {d.rhat:.3f}, {d.ess:.0f} effective draws" for name, d in wrong.items())
             warn(
                 f"{self._of}after {posterior.steps} steps {self.n_chains} chains have not settled. {named} (targets: "
-                f"at most {self.target_rhat:g}, and at least {self.target_ess:g}). Increase max_steps, or relax the "
-                "targets.",
+                f"at most {self.target_rhat:g}, and at least {self.target_ess:g}). {LONGER}",
                 ConvergenceWarning,
             )

@@ -113,6 +113,58 @@ def test_units_are_taken_off(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("cells", "values", "unit"),
+    [
+        (["1.060,21 €", "480,00 €", "12,50 €"], [1060.21, 480.0, 12.5], "€"),
+        (["15\u202f060,21\u00a0€", "480,00\u00a0€", "0,05\u00a0€"], [15060.21, 480.0, 0.05], "€"),
+        (["€ 1,060.21", "€ 480.00", "€ 12.50"], [1060.21, 480.0, 12.5], "€"),
+        (["12 000 kg", "800 kg", "1 500 kg"], [12000.0, 800.0, 1500.0], "kg"),
+        (["\u22123,5 °C", "0,5 °C", "+2,0 °C"], [-3.5, 0.5, 2.0], "°C"),
+        (["1.5e-3", "2.5", "3.5"], [0.0015, 2.5, 3.5], ""),
+    ],
+)
+def test_units_behind_numbers_as_countries_write_them(cells, values, unit, tmp_path):
+    table = read(tmp_path, ["a;y", *(f"{i * i};{cell}" for i, cell in enumerate(cells * 5))])
+    assert table.target.numbers.tolist() == values * 5 and table.target.unit == unit
+    table = read(tmp_path, ["a;y", *(f"{cell};{i * i}" for i, cell in enumerate(cells * 5))])
+    assert columns(table)["a"].values.tolist() == values * 5
+
+
+def test_thousands_with_a_unit_are_asked_about(tmp_path):
+    lines = ["a;y", *(f"{i + 1},{100 + i} kg;{i * i}" for i in range(12))]
+    assert "'1,100 kg'" in refusal(tmp_path, lines)[0]
+    assert columns(read(tmp_path, lines, decimal="point"))["a"].values[1] == 2101
+
+
+def test_limits_of_detection_with_a_unit(tmp_path):
+    lines = ["a;b;y", *(f"{'<0,5' if i % 3 else f'{i},7'} mg/L;{i**2};{i * i % 7}" for i in range(12))]
+    assert "column 'a' holds 8 values beyond a limit of detection ('<0,5 mg/L'" in refusal(tmp_path, lines)[0]
+    found = columns(read(tmp_path, lines, censored="half"))["a"]
+    assert found.values.tolist() == [0.25 if i % 3 else i + 0.7 for i in range(12)] and found.unit == "mg/L"
+    bare = ["a;b;y", *(f"{'<0,5 mg/L' if i == 3 else i};{i**2};{i * i % 7}" for i in range(12))]
+    assert "'<0,5 mg/L' in line 5 is no number" in refusal(tmp_path, bare, censored="half")[0]
+    lines[2] = "<0,5 g/L;1;1"
+    assert "the unit 'mg/L' in most rows, but not in line 3 ('<0,5 g/L')" in refusal(tmp_path, lines)[0]
+
+
+def test_ranges_are_categories_and_no_limits_of_detection(tmp_path):
+    lines = ["age,y", *(f"{['<30', '30-50', '>50'][i % 3]},{i * i}" for i in range(12))]
+    assert columns(read(tmp_path, lines))["age"].levels == ("30-50", "<30", ">50")
+
+
+def test_classes_that_are_spelled_differently(tmp_path):
+    lines = [
+        "sex,y",
+        *(f"{['m', 'M', 'f'][i % 3]},{['yes', 'no', 'Yes', 'no way', 'noway'][i % 5]}" for i in range(30)),
+    ]
+    remarks = [text for text in read(tmp_path, lines).remarks if "upper and lower case" in text]
+    assert len(remarks) == 2 and "'sex' tells 'M' and 'm' apart" in remarks[0]
+    assert "'Yes' and 'yes', 'no way' and 'noway'" in remarks[1]
+    numbers = read(tmp_path, ["a,y", *(f"{i * i},{i * i % 7}" for i in range(12))])
+    assert not any("tells" in text for text in numbers.remarks)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "2024-01-31",
@@ -181,6 +233,14 @@ def test_all_problems_at_once_with_options_to_paste(tmp_path):
         (
             ["a,y", "1,1", "2,2", "3,x", "4,4"],
             "'x' in line 4 is no number: correct it, or take it for missing with --na x",
+        ),
+        (
+            ["a,y", "1,2", "#DIV/0!,3", "3,5", "#REF!,4", "5,8", "6,1"],
+            "take them for missing with --na '#DIV/0!' --na '#REF!', or leave",
+        ),
+        (
+            ["a,y", *(f"{i},{i % 7} or so" for i in range(12))],
+            "the target 'y' holds 7 different texts in 12 rows (0 or so, 1 or so, 2 or so and 9 more), too many",
         ),
         (["a,y", "1,2024-01-01", "2,2024-01-02"], "the target 'y' holds dates"),
         (["a,y", "1,3", "1,4", "1,5"], "no column is left besides the target 'y'. Column 'a' has the same value"),

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,18 +11,21 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
-from sparse_langevin import SparseBayesRegressor
-from sparse_langevin.linear.tables import score, selection
+from sparse_langevin import SparseBayesCountRegressor, SparseBayesRegressor
+from sparse_langevin.linear.groups import Groups
+from sparse_langevin.linear.tables import design, figures, score, selection
 from sparse_langevin.linear.tables.design import groups_of, predictors
 from sparse_langevin.linear.tables.effects import Draws
 from sparse_langevin.linear.tables.families import FAMILIES, family_for
 from sparse_langevin.linear.tables.files import selection_csv, selection_json
+from sparse_langevin.linear.tables.findings import shortened, width, with_unit
 from sparse_langevin.linear.tables.kinds import Column
 from sparse_langevin.linear.tables.page import selection_page, sentences, tables_of
 from sparse_langevin.linear.tables.quiet import fitted_quietly
 from sparse_langevin.linear.tables.score import folds_for
 from sparse_langevin.linear.tables.selection import Settings, select_variables
 from sparse_langevin.linear.tables.table import Table, Target
+from sparse_langevin.reports.page import png
 from tests.linear.test_collapsed import problem, weighed
 
 NUMBERS, CLASSES, COUNTS = FAMILIES["gaussian"], FAMILIES["classes"], FAMILIES["counts"]
@@ -37,22 +41,26 @@ def numbers(x):
     return [Column(f"x{j}", np.ascontiguousarray(x[:, j])) for j in range(x.shape[1])]
 
 
-def test_the_probability_of_a_group_is_that_of_all_models_with_any_of_its_levels():
-    """Neither the largest of its levels nor what their probabilities would be without each other."""
+@pytest.mark.parametrize("grouped", [True, False])
+def test_the_probability_of_a_category_is_that_of_all_models_with_it(grouped, monkeypatch):
+    """As a group it counts as one effect. In large tables it does not, and any of its levels may be in a model."""
+    monkeypatch.setattr(design, "MOST_GROUPED", 6 if grouped else 5)
     rng = np.random.default_rng(4)
     k = rng.integers(4, size=70)
     x = rng.standard_normal((70, 2))
     y = 0.6 * (k == 1) - 0.5 * (k == 3) + 0.4 * x[:, 0] + rng.standard_normal(70)
     columns = [Column("k", k.astype(float), ("a", "b", "c", "d")), *numbers(x)]
     found = select_variables(table(columns, y), Settings(folds=0))
-    models, weight = weighed(problem(predictors(columns, [c.values for c in columns]), y, True))
+    labels = np.array([0, 0, 0, 0, 1, 2])
+    groups = Groups.of(labels) if grouped else None
+    case = problem(predictors(columns, [c.values for c in columns]), y, True, groups=groups)
+    models, weight = weighed(case, labels=labels)
     weight = weight.sum((1, 2))
     group = weight[models[:, :4].any(1)].sum()
     by_name = {item.name: item for item in found.items}
     assert 0.2 < group < 0.95
     assert by_name["k"].probability == pytest.approx(group, abs=0.03)
-    assert [e.probability for e in by_name["k"].effects] == pytest.approx(list(weight @ models[:, :4]), abs=0.03)
-    assert group - max(e.probability for e in by_name["k"].effects) > 0.06
+    assert grouped or group - (weight @ models[:, :4]).max() > 0.06
     assert found.any_effect == pytest.approx(weight[models.any(1)].sum(), abs=0.03)
 
 
@@ -82,8 +90,8 @@ def test_effects_in_units_and_standardised_are_those_of_least_squares():
     ]
     found = select_variables(table(columns, y, "mm"), Settings(folds=0))
     items = {item.name: item for item in found.items}
-    design = np.column_stack([k == 0, k == 1, k == 2, sex, x]).astype(float)
-    beta = np.linalg.lstsq(design, y, rcond=None)[0]
+    matrix = np.column_stack([k == 0, k == 1, k == 2, sex, x]).astype(float)
+    beta = np.linalg.lstsq(matrix, y, rcond=None)[0]
     share = np.bincount(k) / 400
     levels = items["k"].effects
     assert [e.mean for e in levels] == pytest.approx(beta[:3] - share @ beta[:3], abs=0.01)
@@ -92,8 +100,25 @@ def test_effects_in_units_and_standardised_are_those_of_least_squares():
     assert items["sex"].main.standardised == pytest.approx(beta[3] / y.std(), rel=0.01)
     assert items["x"].main.mean == pytest.approx(beta[4], rel=0.01)
     assert items["x"].main.standardised == pytest.approx(beta[4] * x.std() / y.std(), rel=0.01)
-    assert found.effect_is == "y in mm" and found.headline == "3 of 3 columns matter for y (400 rows of t.csv)"
+    assert "Correlation of the chosen columns" in selection_page(found)
+    one = selection_page(
+        replace(found, items=[items["x"], *(replace(items[k], probability=0.1) for k in ("k", "sex"))])
+    )
+    assert "Correlation of the most probable columns" in one
+    assert found.effect_is == "y (mm)" and found.headline == "3 of 3 columns matter for y (400 rows of t.csv)"
     assert all(e.lower < e.mean < e.upper for item in found.items for e in item.effects)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "classes", "counts"])
+def test_a_category_without_effect_is_not_probable_for_its_many_levels(family):
+    """Were its ten levels on their own, any of them would be in the model with probability 0.7 or so."""
+    rng = np.random.default_rng(0)
+    x, k = rng.standard_normal((150, 3)), rng.integers(10, size=150)
+    eta = x @ [1.0, 0.6, 0.0] + rng.standard_normal(150)
+    y = {"gaussian": eta, "classes": np.where(eta > 0, "b", "a"), "counts": rng.poisson(np.exp(eta)) * 1.0}[family]
+    columns = [Column("k", k.astype(float), tuple("abcdefghij")), *numbers(x)]
+    found = {item.name: item for item in select_variables(table(columns, y), Settings(family, folds=0)).items}
+    assert found["k"].probability < 0.15 and found["x0"].probability > 0.95
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +172,19 @@ def test_the_score_is_that_of_predictions_of_other_rows(twins):
         again.append(r2_score(y[some], validation.predicted[some]))
     assert r2.error == pytest.approx(np.std(again), rel=0.25)
     assert f"an R2 of {r2.value:.2f} ± {r2.error:.2f} (4-fold" in found.remarks[0]
+
+
+def test_the_expected_number_of_false_columns_is_told(twins):
+    """The sum of the probabilities that a chosen column has none, to the next whole number."""
+    found = twins[2]
+
+    def told(*probabilities):
+        items = [replace(found.items[0], probability=p) for p in probabilities]
+        return [text for text in sentences(replace(found, items=items)) if "have no effect after all" in text]
+
+    assert told(0.9, 0.6, 0.75, 0.52, 0.1, 0.3)[0].startswith("Of the 4 columns above the threshold, about 1 can")
+    assert told(*[0.6] * 10, 0.2)[0].startswith("Of the 10 columns above the threshold, about 4 can")
+    assert not told(0.99, 0.9, 0.8) and not told(0.1)
 
 
 def test_noise_is_not_predicted_and_nothing_is_found_in_it():
@@ -297,6 +335,19 @@ def test_counts():
     assert COUNTS.score(y, y + 1e-12, np.full(100, y.mean())).value == pytest.approx(1.0)
 
 
+def test_the_logarithm_of_times_stands_for_an_exposure():
+    """As the report advises: its effect is near one, and the other effect is that of a fit that knows the times."""
+    rng = np.random.default_rng(4)
+    x, times = rng.standard_normal((150, 2)), rng.uniform(1, 30, 150)
+    y = rng.poisson(times * np.exp(0.6 * x[:, 0] - 1)) * 1.0
+    found = select_variables(table([*numbers(x), Column("log t", np.log(times))], y), Settings("counts", folds=0))
+    items = {item.name: item for item in found.items}
+    known = SparseBayesCountRegressor(random_state=0).fit(x, y, exposure=times)
+    assert items["log t"].main.lower < 1 < items["log t"].main.upper
+    assert items["x0"].main.mean == pytest.approx(known.coef_[0], abs=0.05)
+    assert "give the logarithm of these as a column" in " ".join(sentences(found))
+
+
 @pytest.mark.parametrize(
     ("y", "asked", "used", "noticed"),
     [
@@ -326,7 +377,7 @@ def test_what_does_not_suit_a_family():
         COUNTS.response(table([], np.array([1.0, 0.5])).target)
     with pytest.raises(ValueError, match="--family counts needs numbers"):
         COUNTS.response(table([], ["a", "b"]).target)
-    with pytest.raises(ValueError, match="must be auto or one of gaussian, classes, counts, got 'poisson'"):
+    with pytest.raises(ValueError, match="must be auto or one of gaussian, student, classes, counts, got 'poisson'"):
         family_for(table([], np.arange(60.0)).target, "poisson")
 
 
@@ -361,6 +412,93 @@ def test_csv_and_json_have_the_numbers_of_the_result(twins):
         assert row["set"] == ("1" if item.name in found.sets[0].names else "")
         assert (row["chosen"] == "true") == entry["chosen"] == (item.probability > 0.5)
     assert stored["sets"][0]["columns"] == found.sets[0].names and stored["headline"] == found.headline
+
+
+def test_an_outlier_is_named_by_its_line_and_counts_for_little_if_asked():
+    """As for the estimator with Student's noise, whose number of the row is another one."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((60, 4))
+    y = x[:, 1] + 0.3 * rng.standard_normal(60)
+    y[20] = 30.0
+    x[3, 0] = np.nan
+    whole = replace(table(numbers(x), y), lines=list(range(12, 72)))
+    usual, heavy = (select_variables(whole, Settings(family, "drop", folds=0)) for family in ("gaussian", "student"))
+    (told,) = [text for text in usual.remarks if "standard deviations of the noise" in text]
+    assert "the target in line 32 lies" in told and "take --family student" in told and "observation" not in told
+    assert not any("standard deviations of the noise" in text for text in heavy.remarks)
+    rows = np.arange(60) != 3
+    model = SparseBayesRegressor(noise="student", random_state=0).fit(x[rows], y[rows])
+    main = next(item for item in heavy.items if item.name == "x1").main
+    assert main.mean == pytest.approx(model.coef_[1], abs=0.02) and main.mean == pytest.approx(1, abs=0.15)
+    assert heavy.family == "student" and "in standard deviations" in " ".join(sentences(heavy))
+
+
+def test_chains_are_as_long_as_asked_and_the_advice_can_be_followed():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 20))
+    y = x @ rng.standard_normal(20) / 3 + rng.standard_normal(60)
+    found = select_variables(table(numbers(x), y), Settings(folds=0, max_steps=200))
+    (told,) = [text for text in found.remarks if "have not settled" in text]
+    assert "(--max-steps)" in told and "--seed" in told and "max_steps" not in told.replace("--max-steps", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *(("a" * 20, "a" * 20), ("gene " + "x" * 30 + " wild", "gene xxxxxxxxx… wild"), ("日本" * 5, "日本" * 5)),
+        ("日本語" * 7, "日本語日本語日…本語"),
+    ],
+)
+def test_long_names_keep_their_ends(text, shown):
+    assert shortened(text, 20) == shown and width(shown) <= 20
+
+
+def test_labels_are_inside_of_the_pictures():
+    """However long names and classes are: nothing of them is cut off at the edge, and axes have room."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 3))
+    columns = [Column("pressure of the " + "n" * 80 + str(j), x[:, j]) for j in range(3)]
+    y = [f"class of {'x' * 30} {k}" for k in np.digitize(x[:, 0], [-0.5, 0.5])]
+    found = select_variables(table(columns, y), Settings(folds=2, max_steps=200))
+    for draw in (figures.inclusion_and_effects, figures.correlation, figures.predictions):
+        figure = draw(found)
+        png(figure)
+        box, edge = figure.get_tightbbox(), figure.bbox_inches
+        assert box.x0 >= -0.02 and box.y0 >= -0.02 and box.x1 <= edge.x1 + 0.02 and box.y1 <= edge.y1 + 0.02, draw
+        assert all(axes.get_window_extent().width > 100 for axes in figure.axes[:1]), draw
+    assert all(width(row[0]) < 70 for shown in tables_of(found) for row in shown.rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "digits", "unit", "shown"),
+    [
+        *(
+            (0.974, 0.0034, 2, "", "0.974 ± 0.003"),
+            (0.5, 0.05, 2, "", "0.50 ± 0.05"),
+            (-0.001, 0.02, 2, "", "0.00 ± 0.02"),
+        ),
+        *(
+            (97.1, 1.2, 0, " %", "97 % ± 1 %"),
+            (99.9, 0.3, 0, " %", "99.9 % ± 0.3 %"),
+            (1.0, 0.0, 2, "", "1.00000 ± 0.00000"),
+        ),
+    ],
+)
+def test_scores_are_written_with_the_digits_of_their_error(value, error, digits, unit, shown):
+    assert score._with_error(value, error, digits, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "shown"),
+    [
+        *(("y", "", "y"), ("y", "mm", "y (mm)"), ("Erlös in €", "€", "Erlös in €"), ("mass [kg]", "kg", "mass [kg]")),
+        *(("mg per day", "g", "mg per day (g)"), ("share (%)", "%", "share (%)")),
+    ],
+)
+def test_a_unit_is_named_once(name, unit, shown):
+    assert with_unit(name, unit) == shown
+    target = Target(name, np.array(["1", "2"]), np.array([1.0, 2.0]), unit)
+    assert NUMBERS.effect_is(target) == shown and COUNTS.effect_is(target).endswith(f"of {shown}")
 
 
 def test_groups():

@@ -7,7 +7,7 @@ column are written, or else as those of the other columns; if they do not tell, 
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,11 @@ POINT = re.compile(
 AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 CENSORED = re.compile(r"([<>\u2264\u2265])=?\s*(\S.*)")
 SIGNS = "%\u2030\u00b0\u00b5\u03bc\u03a9\u2126$\u20ac\u00a3\u00a5"  # with which a unit may begin, beside letters
-UNIT = re.compile(rf"([$\u20ac\u00a3\u00a5]?)\s*([+-]?[\d.,]+)\s*([{SIGNS}A-Za-z][^\s\d]?[^\s]{{0,10}})?", re.ASCII)
+BLANKS = r"[\s\u00a0\u202f\u2009]*"  # between a number and its unit
+DIGITS = rf"[+\-\u2212\u2013]?[\d.,](?:[\d.,{SPACES}]*[\d.,])?"
+UNIT = re.compile(
+    rf"([$\u20ac\u00a3\u00a5]?){BLANKS}({DIGITS}){BLANKS}([{SIGNS}A-Za-z][^\s\d]?[^\s]{{0,10}})?", re.ASCII
+)
 PLAIN = "0123456789+-.eE"  # a column of nothing else is read at once
 UNIFORM = 0.8  # share of the cells that have a unit, from which on those without it are taken for mistakes
 Values = NDArray[np.float64]
@@ -93,7 +97,8 @@ def decimal_sign(cells: Sequence[str]) -> tuple[int | None, int | None]:
             break
         if ("." not in cell and "," not in cell) or is_ambiguous(cell):
             continue
-        read = [number(cell, sign) is not None for sign in ("point", "comma")]
+        part = parted(cell)
+        read = [part is not None and number(part[2], sign) is not None for sign in ("point", "comma")]
         if read == [True, False] and point is None:
             point = row
         elif read == [False, True] and comma is None:
@@ -103,7 +108,14 @@ def decimal_sign(cells: Sequence[str]) -> tuple[int | None, int | None]:
 
 def is_ambiguous(cell: str) -> bool:
     """Whether a number may have a thousands separator or a decimal sign."""
-    return AMBIGUOUS.fullmatch(cell) is not None
+    part = parted(cell) if "." in cell or "," in cell else None
+    return part is not None and AMBIGUOUS.fullmatch(part[2]) is not None
+
+
+def parted(cell: str) -> re.Match[str] | None:
+    """Return what stands before a number, the number, and its unit; before that there may be the sign of a limit."""
+    limit = CENSORED.fullmatch(cell)
+    return UNIT.fullmatch(limit[2] if limit else cell)
 
 
 def read_numbers(cells: Sequence[str], missing: NDArray[np.bool_], decimal: str) -> Reading:
@@ -111,11 +123,11 @@ def read_numbers(cells: Sequence[str], missing: NDArray[np.bool_], decimal: str)
     plain = _read(cells, missing, decimal)
     if not plain.odd:
         return plain
-    parts = [None if skip else UNIT.fullmatch(cell) for cell, skip in zip(cells, missing, strict=True)]
+    parts = [None if skip else parted(cell) for cell, skip in zip(cells, missing, strict=True)]
     units = {(part[1], part[3] or "") for part in parts if part}
     if len(units) == 1 and units != {("", "")} and all(p or skip for p, skip in zip(parts, missing, strict=True)):
-        bare = _read([part[2] if part else "" for part in parts], missing, decimal)
-        return bare if bare.odd else Reading(bare.values, [], "".join(units.pop()))
+        bare = [part[2] if part and part[0] == cell else cell for part, cell in zip(parts, cells, strict=True)]
+        return replace(_read(bare, missing, decimal), unit="".join(units.pop()))
     return plain
 
 
@@ -123,7 +135,7 @@ def mixed_units(cells: Sequence[str], missing: NDArray[np.bool_]) -> tuple[str, 
     """Return the unit that most cells have, and the rows that have none or another one; no unit if there is no such."""
     units = {}
     for row in np.flatnonzero(~missing).tolist():
-        part = UNIT.fullmatch(cells[row])
+        part = parted(cells[row])
         units[row] = (part[3] or part[1]) if part else ""
     named = [unit for unit in units.values() if unit]
     most = max(dict.fromkeys(named), key=named.count, default="")
@@ -132,10 +144,10 @@ def mixed_units(cells: Sequence[str], missing: NDArray[np.bool_]) -> tuple[str, 
     return most, [row for row, unit in units.items() if unit != most]
 
 
-def censored(text: str, decimal: str) -> tuple[str, float] | None:
-    """Return sign and limit of a cell such as ``<0.5``; None for others."""
-    found = CENSORED.fullmatch(text)
-    value = number(found[2], decimal) if found else None
+def censored(text: str, decimal: str, unit: str = "") -> tuple[str, float] | None:
+    """Return sign and limit of a cell such as ``<0.5``, with the unit of its column; None for others."""
+    found, part = CENSORED.fullmatch(text), parted(text)
+    value = number(part[2], decimal) if part and part[1] + (part[3] or "") == unit else None
     return None if found is None or value is None else ("<" if found[1] in "<\u2264" else ">", value)
 
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from sparse_langevin.linear.tables.cells import Values
 from sparse_langevin.linear.tables.kinds import Column
 
+MOST_GROUPED = 3000  # predictors up to which levels are grouped; then a step looks at all of them, not at some
+
 
 @dataclass(frozen=True)
 class Group:
@@ -31,6 +33,16 @@ def groups_of(columns: Sequence[Column]) -> list[Group]:
     sizes = [len(indicated(column)) or 1 for column in columns]
     ends = np.cumsum(sizes)
     return [Group(c, np.arange(end - size, end)) for c, size, end in zip(columns, sizes, ends, strict=True)]
+
+
+def labels_of(groups: Sequence[Group]) -> NDArray[np.intp] | None:
+    """Return for each predictor its column, so that a category counts as one effect; None if there is no need.
+
+    Were its levels on their own, a category without any effect would be the more probable the more levels it has. Among
+    thousands of predictors that hardly matters.
+    """
+    sizes = [len(group.places) for group in groups]
+    return np.repeat(np.arange(len(sizes)), sizes) if max(sizes) > 1 and sum(sizes) <= MOST_GROUPED else None
 
 
 def predictors(columns: Sequence[Column], values: Sequence[Values]) -> Values:

@@ -74,7 +74,7 @@ def item_of(group: Group, draws: Draws, matrices: Sequence[Values], scale: float
     mean, (lower, upper) = block.mean(0), np.quantile(block, bounds, axis=0)
     rows = len(x) / len(matrices)
     effects = []
-    for j, place in enumerate(group.places):
+    for j in range(len(group.places)):
         two = len(column.levels) == 2
         per = 1.0 if column.levels else float(x[:, j].std())
         effects.append(
@@ -82,7 +82,6 @@ def item_of(group: Group, draws: Draws, matrices: Sequence[Values], scale: float
                 level="" if not column.levels else column.levels[1] if two else column.levels[j],
                 against="" if not column.levels else column.levels[0] if two else "the average row",
                 rows=round(float(share[j]) * rows) if column.levels else round(rows),
-                probability=float(draws.probability[place]),
                 mean=float(mean[j]),
                 lower=float(lower[j]),
                 upper=float(upper[j]),

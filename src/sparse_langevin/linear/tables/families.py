@@ -16,7 +16,7 @@ from sparse_langevin.linear.counts import SparseBayesCountRegressor
 from sparse_langevin.linear.regressor import SparseBayesRegressor
 from sparse_langevin.linear.samples import Samples
 from sparse_langevin.linear.tables.cells import Values
-from sparse_langevin.linear.tables.findings import listed, option
+from sparse_langevin.linear.tables.findings import listed, option, with_unit
 from sparse_langevin.linear.tables.table import CLASSES, Target
 
 GRADES = 7  # different whole numbers at most that look like grades or codes
@@ -102,7 +102,19 @@ class Gaussian:
 
     def effect_is(self, target: Target) -> str:
         """Return the target, with its unit."""
-        return target.name + (f" in {target.unit}" if target.unit else "")
+        return with_unit(target.name, target.unit)
+
+
+class HeavyTailed(Gaussian):
+    """Numbers with Student's noise, in which outliers count for little."""
+
+    def response(self, target: Target) -> NDArray[Any]:
+        """Return the numbers."""
+        return _numbers(target, "student")
+
+    def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
+        """Return a regression with noise that has heavy tails."""
+        return SparseBayesRegressor(noise="student", **(options | SHORT if short else options))
 
 
 class Classes:
@@ -200,11 +212,15 @@ class Counts:
 
     def effect_is(self, target: Target) -> str:
         """Return the logarithm of the mean."""
-        name = f"{target.name} ({target.unit})" if target.unit else target.name
-        return f"the logarithm of the mean of {name}"
+        return f"the logarithm of the mean of {with_unit(target.name, target.unit)}"
 
 
-FAMILIES: dict[str, Family] = {"gaussian": Gaussian(), "classes": Classes(), "counts": Counts()}
+FAMILIES: dict[str, Family] = {
+    "gaussian": Gaussian(),
+    "student": HeavyTailed(),
+    "classes": Classes(),
+    "counts": Counts(),
+}
 
 
 def family_for(target: Target, asked: str) -> tuple[str, str]:

@@ -1,14 +1,17 @@
 """The pictures of the report."""
 
+import textwrap
+
 import numpy as np
 from matplotlib.figure import Figure
 
+from sparse_langevin.linear.tables.findings import shortened, width
 from sparse_langevin.linear.tables.results import Item, Selection
 from sparse_langevin.reports.page import plain
 
 SHOWN = 30  # largest number of columns in the first picture
 BINS = 20
-LONG = 40  # characters of a name
+LONG = 36  # columns of a terminal that a name may take
 CHOSEN, OTHER = "tab:blue", "darkgrey"
 
 
@@ -35,8 +38,8 @@ def inclusion_and_effects(result: Selection) -> Figure:
         right.plot([e.lower * per, e.upper * per], [i, i], color=colours[i], linewidth=2)
         right.plot(e.standardised, i, "o", color=colours[i])
     right.axvline(0, color="black", linewidth=0.8)
-    unit = f"standard deviations of {result.target}" if result.family == "gaussian" else result.effect_is
-    right.set(xlabel=_cut(f"standardised effect, {unit}", 60), ylim=(-0.6, len(items) - 0.4))
+    unit = f"standard deviations of {result.target}" if result.family in ("gaussian", "student") else result.effect_is
+    right.set(xlabel=textwrap.fill(f"standardised effect, {_cut(unit, 60)}", 46), ylim=(-0.6, len(items) - 0.4))
     handles = [
         left.barh([0], [0], color=CHOSEN, label="above the threshold"),
         left.barh([0], [0], color=OTHER, label="not above it"),
@@ -67,7 +70,7 @@ def all_probabilities(result: Selection) -> Figure:
 def correlation(result: Selection) -> Figure:
     """Draw the correlations of some columns as a matrix with numbers."""
     names, values = [_cut(name) for name in result.correlated], result.correlation
-    size = 2.5 + 0.5 * len(names)
+    size = 1.7 + 0.5 * len(names) + 0.07 * max(map(width, names))
     figure = Figure(figsize=(size + 1.2, size), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
@@ -76,7 +79,15 @@ def correlation(result: Selection) -> Figure:
     axes.set_yticks(places, names)
     for i, j in np.ndindex(*values.shape):
         dark = abs(values[i, j]) > 0.6
-        axes.text(j, i, f"{values[i, j]:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+        axes.text(
+            j,
+            i,
+            f"{round(float(values[i, j]), 2) + 0.0:.2f}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if dark else "black",
+        )
     figure.colorbar(image, label="correlation", shrink=0.8)
     return figure
 
@@ -123,10 +134,11 @@ def _confusion(observed: np.ndarray, predicted: np.ndarray, classes: list[str], 
     k = len(classes)
     table = np.zeros((k, k), int)
     np.add.at(table, (np.unique(observed, return_inverse=True)[1], predicted.argmax(1)), 1)
-    figure = Figure(figsize=(3 + 0.5 * k, 2.5 + 0.5 * k), layout="constrained")
+    names = [_cut(name) for name in classes]
+    room = 0.5 * k + 0.06 * max(map(width, names))
+    figure = Figure(figsize=(2.7 + room, 2.2 + room), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(table / table.sum(1, keepdims=True), cmap="Blues", vmin=0, vmax=1)
-    names = [_cut(name) for name in classes]
     axes.set_xticks(np.arange(k), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(np.arange(k), names)
     axes.set(xlabel=f"{_cut(target)}, predicted", ylabel=f"{_cut(target)}, observed")
@@ -143,4 +155,4 @@ def _label(item: Item, result: Selection) -> str:
 
 
 def _cut(text: str, most: int = LONG) -> str:
-    return plain(text if len(text) <= most else text[: most - 1] + "…")
+    return plain(shortened(text, most))

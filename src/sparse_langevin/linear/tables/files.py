@@ -7,7 +7,7 @@ import json
 from sparse_langevin.linear.tables.results import Selection
 
 FIELDS = (
-    *("column", "unit", "level", "against", "rows", "class", "probability", "level_probability", "chosen"),
+    *("column", "unit", "level", "against", "rows", "class", "probability", "chosen"),
     *("effect", "lower", "upper", "standardised", "set"),
 )
 
@@ -23,7 +23,7 @@ def selection_csv(result: Selection) -> bytes:
         for e in item.effects:
             facts = (item.name, item.unit, e.level, e.against, e.rows, item.speaks_for)
             numbers = (e.mean, e.lower, e.upper, e.standardised)
-            writer.writerow([*facts, item.probability, e.probability, chosen, *numbers, member])
+            writer.writerow([*facts, item.probability, chosen, *numbers, member])
     return buffer.getvalue().encode()
 
 

@@ -1,6 +1,8 @@
 """What is found while a table is read: problems, which are raised all at once, and remarks for the report."""
 
+import re
 import shlex
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 LISTED = 20  # problems that are told one by one
@@ -61,3 +63,29 @@ def places(rows: Sequence[int], lines: Sequence[int]) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def with_unit(name: str, unit: str) -> str:
+    """Return a name with its unit, unless it is written there already, as in ``mass [kg]``."""
+    return f"{name} ({unit})" if unit and unit not in re.findall(r"[^\s()\[\],;]+", name) else name
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: Chinese characters, for example, take two."""
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Return a text no wider than that: its beginning and its end, so that names with the same beginning differ."""
+    if width(text) <= most:
+        return text
+    begin, end = "", ""
+    for sign in text:
+        if width(begin + sign) > most - 1 - most // 4:
+            break
+        begin += sign
+    for sign in reversed(text):
+        if width(begin + "…" + sign + end) > most:
+            break
+        end = sign + end
+    return f"{begin}…{end}"

@@ -6,7 +6,7 @@ a remark.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,10 @@ class Reader:
         if (sign := self._sign(name, cells)) is None:
             return None
         reading = read_numbers(cells, missing, sign)
-        if reading.odd and (limits := {row: found for row in reading.odd if (found := censored(cells[row], sign))}):
+        found = {row: censored(cells[row], sign, reading.unit) for row in reading.odd}
+        limits = {row: limit for row, limit in found.items() if limit}
+        known = int(np.isfinite(reading.values).sum())
+        if limits and known and known >= len(found) - len(limits):  # not so of ranges: <30, 30-50, >50
             reading = self._limited(name, cells, reading, limits)
         unit, without = mixed_units(cells, missing) if reading.odd else ("", [])
         if without:
@@ -174,7 +177,7 @@ class Reader:
                 "a lower limit, and --censored missing takes them for missing",
                 name,
             )
-            return Reading(reading.values, odd)
+            return replace(reading, odd=odd)
         values = reading.values.copy()
         for row, (sign, limit) in limits.items():
             half = choice == "half" and sign == "<"
@@ -184,7 +187,7 @@ class Reader:
             f"{count(len(rows), 'value')} of {name!r} beyond a limit of detection, such as {cells[rows[0]]!r}, were "
             f"read as {how}."
         )
-        return Reading(values, odd)
+        return replace(reading, values=values, odd=odd)
 
     def _number(self, name: str, reading: Reading) -> Column | None:
         """Return a column of numbers, unless they only say which row it is."""
@@ -209,10 +212,11 @@ class Reader:
     def _odd(self, name: str, cells: list[str], reading: Reading) -> Column | None:
         """Note the cells of a column of numbers that are none."""
         texts = list(dict.fromkeys(cells[row] for row in reading.odd))
+        what = listed(map(repr, texts), 3)
         if len(texts) == 1:
-            what, cure = f"{texts[0]!r}", f"write a number, take it for missing with {option('na', texts[0])}"
+            cure = f"write a number, take it for missing with {option('na', *texts)}"
         else:
-            what, cure = listed(map(repr, texts), 3), "write numbers"
+            cure = "write numbers" + (f", take them for missing with {option('na', *texts)}" if len(texts) <= 3 else "")
         verb = "is no number" if len(reading.odd) == 1 else "are no numbers"
         self.findings.problem(
             f"column {name!r} holds numbers, but {what} in {places(reading.odd, self.lines)} {verb}: {cure}", name

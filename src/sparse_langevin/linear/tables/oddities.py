@@ -40,6 +40,18 @@ def remark_on_oddities(
         )
 
 
+def remark_on_spellings(name: str, levels: Sequence[str], findings: Findings) -> None:
+    """Note categories that would be the same if case and blanks did not count."""
+    alike: dict[str, list[str]] = {}
+    for level in levels:
+        alike.setdefault("".join(level.split()).casefold(), []).append(level)
+    if same := [" and ".join(map(repr, texts)) for texts in alike.values() if len(texts) > 1]:
+        findings.remark(
+            f"{name!r} tells {listed(same, 3)} apart, which differ in upper and lower case or blanks only: if they "
+            "mean the same, write them alike."
+        )
+
+
 def _look_at(name: str, values: Values, lines: Sequence[int], findings: Findings) -> None:
     """Note a code for missing values or, else, one value that is far from all others."""
     known = np.flatnonzero(np.isfinite(values))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sparse_langevin.linear.tables import figures
-from sparse_langevin.linear.tables.findings import listed
+from sparse_langevin.linear.tables.findings import listed, shortened, with_unit
 from sparse_langevin.linear.tables.results import Item, Selection
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
@@ -32,22 +32,21 @@ def columns_table(items: Sequence[Item], result: Selection, caption: str = "") -
 
 
 def levels_tables(result: Selection) -> list[Table]:
-    """Return a table for each chosen category that has more than two levels: which of them differ."""
+    """Return a table for each chosen category that has more than two levels: how they differ."""
     tables = []
     for item in result.chosen:
         if len(item.effects) < 2:
             continue
-        head = ("level", "rows", "probability", "effect", f"{result.level:.0%} interval")
+        head = ("level", "rows", "effect", f"{result.level:.0%} interval")
         rows = [
-            (e.level, str(e.rows), f"{e.probability:.3f}", f"{e.mean:.4g}", f"{e.lower:.4g} to {e.upper:.4g}")
-            for e in sorted(item.effects, key=lambda e: -e.probability)
+            (shortened(e.level), str(e.rows), f"{e.mean:.4g}", f"{e.lower:.4g} to {e.upper:.4g}")
+            for e in sorted(item.effects, key=lambda e: -e.mean)
         ]
         tables.append(
             Table(
                 head,
                 rows,
-                f"Levels of {item.name}: the probability that a level differs from the others, and by how "
-                "much from the average row.",
+                f"Levels of {shortened(item.name)}: by how much each differs from the average row.",
             )
         )
     return tables
@@ -56,7 +55,9 @@ def levels_tables(result: Selection) -> list[Table]:
 def sets_table(result: Selection) -> Table:
     """Return the sets of columns that stand for one effect."""
     head = ("one effect of", "probability", "smallest correlation")
-    rows = [(" or ".join(one.names), f"{one.probability:.3f}", f"{one.purity:.2f}") for one in result.sets]
+    rows = [
+        (" or ".join(map(shortened, one.names)), f"{one.probability:.3f}", f"{one.purity:.2f}") for one in result.sets
+    ]
     return Table(head, rows, "At least one column of each line matters, but it cannot be told which.")
 
 
@@ -69,6 +70,12 @@ def tables_of(result: Selection) -> list[Table]:
 def sentences(result: Selection) -> list[str]:
     """Return what a reader has to know about the result."""
     told = []
+    false = round(sum(1 - item.probability for item in result.chosen))
+    if false and result.small_effects <= MENTIONED:  # or else what does not stand out has a small effect still
+        told.append(
+            f"Of the {len(result.chosen)} columns above the threshold, about {false} can be expected to have no effect "
+            "after all: that is the sum of the probabilities that they have none."
+        )
     if result.together:
         told.append(
             f"Together, {listed(result.together, 20)} predict almost as well as all columns; others may do so, too."
@@ -78,7 +85,7 @@ def sentences(result: Selection) -> list[str]:
         if result.any_effect is not None:
             told.append(f"The probability that at least one column has an effect is {result.any_effect:.2f}.")
     elif not result.sets and result.any_effect is not None:
-        told.append("No two columns stand for the same effect.")
+        told.append("No columns were found that could stand for each other.")
     if result.small_effects > MENTIONED:
         told.append(
             f"With probability {result.small_effects:.2f} all columns together have small effects, too. The "
@@ -106,7 +113,8 @@ def selection_page(result: Selection) -> str:
             )
         )
     if len(result.correlated) > 1:
-        of = "of the chosen columns" if result.chosen or result.sets else "of the most probable columns"
+        named = {item.name for item in result.chosen}.union(*(one.names for one in result.sets))
+        of = "of the chosen columns" if len(named) > 1 else "of the most probable columns"
         pictures.append(
             Picture(
                 png(figures.correlation(result)), f"Correlation {of}: columns near 1 or -1 can stand for each other."
@@ -130,8 +138,7 @@ def _score(result: Selection) -> int:
 
 
 def _shown(item: Item) -> str:
-    unit = f" ({item.unit})" if item.unit else ""
-    return f"{item.label}{unit}"
+    return with_unit(shortened(item.label), item.unit)
 
 
 def _meaning(result: Selection) -> str:
@@ -139,8 +146,12 @@ def _meaning(result: Selection) -> str:
     text = f"An effect is the change of {result.effect_is} when the column increases by one unit, all else being equal."
     if result.family == "counts":
         text += " An effect of 0.1 means that the mean grows by a tenth, as exp(0.1) is about 1.1."
-    per = {"gaussian": "in standard deviations", "classes": "in log-odds"}.get(result.family, "in logarithms")
-    text += f" Standardised, it is {per}, per standard deviation of the column."
+        text += (
+            " If rows were watched for different times or areas, give the logarithm of these as a column: an effect "
+            "near 1 says that counts are in proportion to them."
+        )
+    per = {"classes": "in log-odds", "counts": "in logarithms"}.get(result.family, "in standard deviations")
+    text += f" Standardised, it is {per}, per standard deviation of a column of numbers."
     if any(item.main.level for item in result.items):
         text += (
             " The effect of a category is that of the level named, compared with the other level or the average row."

@@ -18,8 +18,6 @@ class Effect:
     """With what the level is compared."""
     rows: int
     """That have this level."""
-    probability: float
-    """That it is not zero."""
     mean: float
     lower: float
     upper: float
@@ -144,11 +142,7 @@ class Selection:
 def _item(item: Item, threshold: float) -> dict[str, Any]:
     effects = [
         {
-            **(
-                {"level": e.level, "against": e.against, "rows": e.rows, "probability": e.probability}
-                if e.level
-                else {}
-            ),
+            **({"level": e.level, "against": e.against, "rows": e.rows} if e.level else {}),
             **({"class": item.speaks_for} if item.speaks_for else {}),
             "effect": e.mean,
             "lower": e.lower,

@@ -103,15 +103,20 @@ def in_words(found: CrossValidation, target: str) -> str:
     score, n = found.score, len(found.observed)
     clear = score.value - 2 * score.error > score.baseline
     if score.name in SHARES:
-        value, other = (
-            f"{SHARES[score.name]} of {score.value:.2f} ± {score.error:.2f}",
-            f"predicting the mean of {target} for every row",
-        )
+        value = f"{SHARES[score.name]} of {_with_error(score.value, score.error, 2)}"
+        other = f"predicting the mean of {target} for every row"
     else:
-        value = f"an accuracy of {score.value:.0%} ± {score.error:.0%}"
-        other = f"naming the most frequent class every time, which is right in {score.baseline:.0%}"
+        value = f"an accuracy of {_with_error(100 * score.value, 100 * score.error, 0, ' %')}"
+        other = f"naming the most frequent class every time, which is right in {100 * score.baseline:.0f} %"
     doubt = "" if clear else f" As far as {n} rows can tell, that is not better than {other}."
     if clear and score.name not in SHARES:
-        doubt = f" Naming the most frequent class every time is right in {score.baseline:.0%}."
+        doubt = f" Naming the most frequent class every time is right in {100 * score.baseline:.0f} %."
     how = f"({found.folds}-fold cross-validation)"
     return f"In rows that were left out of the fit, the columns reach {value} {how}.{doubt}"
+
+
+def _with_error(value: float, error: float, digits: int, unit: str = "") -> str:
+    """Write a score with so many digits behind the point, or more, up to the first of its error that is not zero."""
+    while digits < 5 and round(error, digits) == 0:
+        digits += 1
+    return f"{round(value, digits) + 0.0:.{digits}f}{unit} ± {error:.{digits}f}{unit}"

@@ -14,7 +14,7 @@ from sparse_langevin.linear.credible import credible_sets
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.samples import Samples
 from sparse_langevin.linear.tables.cells import Values
-from sparse_langevin.linear.tables.design import Group, groups_of, predictors
+from sparse_langevin.linear.tables.design import Group, groups_of, labels_of, predictors
 from sparse_langevin.linear.tables.effects import Draws, item_of
 from sparse_langevin.linear.tables.families import FAMILIES, Family, family_for
 from sparse_langevin.linear.tables.findings import count, listed, option
@@ -44,11 +44,13 @@ class Settings:
     level: float = 0.95
     folds: int = 5
     seed: int = 0
+    max_steps: int | None = None
+    """Of the chains from which the results are; the estimator's default if None."""
 
     def options(self) -> dict[str, Any]:
         """Return the estimator's options."""
         given = {"threshold": self.threshold, "expected_effects": self.expected_effects}
-        return {**given, "n_jobs": -1, "random_state": self.seed}
+        return {**given, "max_steps": self.max_steps, "n_jobs": -1, "random_state": self.seed}
 
 
 def select_variables(
@@ -73,25 +75,26 @@ def select_variables(
 
     progress(0, total, "")
     first, fits, warned, matrices = None, [], [], []
-    options = settings.options() | {"target_ess": max(FEWEST_DRAWS, DRAWS / fillings)}
+    groups = groups_of(table.columns)
+    shared = settings.options() | {"groups": labels_of(groups)}
+    options = shared | {"target_ess": max(FEWEST_DRAWS, DRAWS / fillings)}
     rng = np.random.default_rng(settings.seed)
     for _ in range(fillings):
         filled = fillings > 1
         values = fill(table.columns, family.coded(y), rng) if filled else [column.values for column in table.columns]
         matrices.append(x := predictors(table.columns, values))
-        model, said = fitted_quietly(family.estimator(options), x, y)
+        model, said = fitted_quietly(family.estimator(options), x, y, table.lines)
         first = first or model
         fits.append(_found(family, model, KEPT // fillings))
         warned += said
         advance("fit")
     draws = _pooled(fits)
-    groups = groups_of(table.columns)
     scale = family.scale(y)
     items = [item_of(group, draws, matrices, scale, settings.level) for group in groups]
     items.sort(key=lambda item: -item.probability)
     validation = None
     if folds:
-        validation = cross_validate(table, family, y, folds, settings.options(), settings.seed, advance)
+        validation = cross_validate(table, family, y, folds, shared, settings.seed, advance)
     remarks += [in_words(validation, table.target.name) if validation else why, *_told(warned, fillings)]
     if draws.present is None and any(len(group.places) > 1 for group in groups):
         remarks.append("The probability of a category is that of its most probable level, and so a little too low.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparse_langevin.linear.tables.cells import Values, decimal_sign, is_missing
 from sparse_langevin.linear.tables.findings import Findings, count, listed, option, places
 from sparse_langevin.linear.tables.kinds import Column, Options, Reader, are_dates
-from sparse_langevin.linear.tables.oddities import remark_on_oddities
+from sparse_langevin.linear.tables.oddities import remark_on_oddities, remark_on_spellings
 from sparse_langevin.linear.tables.sheet import Sheet, read_sheet
 
 CLASSES = 50  # of the target at most: the time grows with their number
@@ -37,6 +37,8 @@ class Table:
     target: Target
     columns: list[Column]
     remarks: list[str]
+    lines: Sequence[int] = ()
+    """For each row, the line of the file on which it ends."""
 
     @property
     def rows(self) -> int:
@@ -47,7 +49,9 @@ class Table:
         """Return some of the rows."""
         target, numbers = self.target, self.target.numbers
         target = replace(target, texts=target.texts[rows], numbers=None if numbers is None else numbers[rows])
-        return replace(self, target=target, columns=[replace(c, values=c.values[rows]) for c in self.columns])
+        lines = [line for line, stays in zip(self.lines, rows, strict=False) if stays]
+        columns = [replace(column, values=column.values[rows]) for column in self.columns]
+        return replace(self, target=target, columns=columns, lines=lines)
 
 
 def read_table(path: Path, target: str, options: Options = Options()) -> Table:  # noqa: B008 - it is frozen
@@ -77,7 +81,9 @@ def read_table(path: Path, target: str, options: Options = Options()) -> Table: 
     findings.raise_problems(path)
     assert found is not None
     remark_on_oddities(columns, found.name, found.numbers, sheet.lines, findings)
-    return Table(path.name, found, columns, findings.remarks)
+    for name, levels in [*((c.name, c.levels) for c in columns), (target, np.unique(found.texts).tolist())]:
+        remark_on_spellings(name, levels, findings)
+    return Table(path.name, found, columns, findings.remarks, sheet.lines)
 
 
 def _no_column(name: str, names: Sequence[str]) -> str:
@@ -140,6 +146,13 @@ def _target(reader: Reader, name: str, cells: list[str]) -> Target | None:
             findings,
             f"the target {name!r} has {different} different values that are not all numbers, and at most {CLASSES} "
             "classes are fitted: choose another target, join classes, or write numbers as numbers",
+        )
+    if different > max(2, len(cells) / 2):
+        return _not(
+            findings,
+            f"the target {name!r} holds {different} different texts in {count(len(cells), 'row')} "
+            f"({listed(cells, 3)}), too many to be classes: choose another target, join classes, or write numbers as "
+            "numbers",
         )
     return Target(name, texts, None)
 
