@@ -690,8 +690,8 @@ FAULTS = [
     Fault(
         "guests of the model sent away",
         "linear/collapsed.py",
-        "inside = np.isin(model, self.anchors)",
-        "inside = model >= 0",
+        "kept = model[~self.is_anchor[model]]",
+        "kept = model[:0]",
     ),
     Fault("a scan that forgets the model", "linear/normal.py", "product - turned @ mean,", "product,"),
     Fault(
@@ -703,8 +703,8 @@ FAULTS = [
     Fault(
         "columns not centred with the weights",
         "linear/augmented.py",
-        "rows -= np.multiply.outer(factor * self.mean, root)",
-        "",
+        "row[i] = (z[i] - shift) * root[i]",
+        "row[i] = z[i] * root[i]",
     ),
     Fault(
         "responses not centred with the weights",

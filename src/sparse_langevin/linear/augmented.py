@@ -124,9 +124,7 @@ class AugmentedRegression:
         root, factor = self._root()
         response = self.response * root
         response -= factor * float(weights @ self.response) * root
-        rows, self.mean = np.empty_like(self.z), np.empty(len(members))
-        square, product = np.empty(len(members)), np.empty(len(members))
-        weigh_rows(self.z, weights, root, factor, response, rows, self.mean, square, product)
+        rows, self.mean, square, product = weigh_rows(self.z, weights, root, factor, response)
         known = problem.family.known
         ends = np.zeros(0, np.int64) if self.groups is None or not len(members) else self.groups.ends
         self.target = model_state.Target(
@@ -269,12 +267,14 @@ class AugmentedRegression:
 
 
 @compiled
-def weigh_rows(z, weights, root, factor, response, rows, mean, square, product):
-    """Compute the columns F of the predictors, Z'w, the squares of these columns, and their products with F'r."""
+def weigh_rows(z, weights, root, factor, response):
+    """Return the columns F of the predictors, Z'w, the squares of these columns, and their products with a response."""
+    rows, mean, square, product = np.empty(z.shape), np.empty(len(z)), np.empty(len(z)), np.empty(len(z))
     for j in range(len(z)):
         mean[j] = dot(z[j], weights)
         weigh_row(z[j], root, factor * mean[j], rows[j])
         square[j], product[j] = dot(rows[j], rows[j]), dot(rows[j], response)
+    return rows, mean, square, product
 
 
 @reassociated
