@@ -34,6 +34,13 @@ FAULTS = [
         "                    waiting.append(value)\n",
         "                    pass\n",
     ),
+    Fault("linear algebra in threads", "runtime/threads.py", "limit(limits=1)", "limit(limits=None)"),
+    Fault(
+        "linear algebra in threads when the first one leaves",
+        "runtime/threads.py",
+        "_inside -= 1\n            if _inside == 0:",
+        "_inside -= 1\n            if True:",
+    ),
     Fault("workers of a broken pool go on", "runtime/processes.py", "self.kill()", "super().terminate()"),
     # sampling
     Fault(
@@ -690,8 +697,8 @@ FAULTS = [
     Fault(
         "guests of the model sent away",
         "linear/collapsed.py",
-        "inside = np.isin(model, self.anchors)",
-        "inside = model >= 0",
+        "kept = model[~self.is_anchor[model]]",
+        "kept = model[:0]",
     ),
     Fault("a scan that forgets the model", "linear/normal.py", "product - turned @ mean,", "product,"),
     Fault(
@@ -703,8 +710,8 @@ FAULTS = [
     Fault(
         "columns not centred with the weights",
         "linear/augmented.py",
-        "rows -= np.multiply.outer(factor * self.mean, root)",
-        "",
+        "row[i] = (z[i] - shift) * root[i]",
+        "row[i] = z[i] * root[i]",
     ),
     Fault(
         "responses not centred with the weights",

@@ -170,6 +170,20 @@ def compare_groups(case, state, groups, without, rest):
         at += size**2
 
 
+def test_sums_do_not_depend_on_where_arrays_lie():
+    """Loops over arrays side by side in memory may be compiled in another way than over others."""
+    generator, p, found = np.random.default_rng(0), 512, set()
+    values = {name: generator.random(p) for name in ("c", "s", "odds", "rate")}
+    empty = model_state.initial_state(p, 4, 0, 0)
+    for names, gap in itertools.product(itertools.permutations(values), (0, 2, 700)):
+        memory = np.zeros(4 * (p + gap))
+        arrays = {name: memory[i * (p + gap) :][:p] for i, name in enumerate(names)}
+        for name, array in arrays.items():
+            array[:] = values[name]
+        found.add(informed.all_rates(empty._replace(**arrays), 0, 384, 0.3, 50.0, 30.0, -3.0, 1 / p))
+    assert len(found) == 1
+
+
 def test_draws_given_the_model():
     """With one predictor, whose effect is certain: sigma and beta against their closed form, a normal-gamma."""
     rng = np.random.default_rng(5)

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
+from threadpoolctl import threadpool_limits
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
 from sparse_langevin.linear import base
@@ -90,6 +91,21 @@ def test_threads_kinds_of_matrices_and_units(fitted):
     scale = 10.0 ** rng.integers(-6, 7, size=100)
     other = exact().fit(X * scale + 5 * scale, 1e6 * Y)
     assert other.coef_ * scale / 1e6 == pytest.approx(fitted.coef_, abs=0.02)
+
+
+@pytest.mark.parametrize("n", [100, 300])
+def test_threads_of_linear_algebra_do_not_matter(n):
+    generator = np.random.default_rng(1)
+    x = generator.standard_normal((n, 200))
+    y = x[:, :3].sum(1) + generator.standard_normal(n)
+
+    def numbers(threads):
+        with threadpool_limits(threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = exact(**QUICK | {"max_steps": 200}).fit(x, y)
+            return np.concatenate([model.coef_, *model.coef_interval(), *model.predict(x, return_std=True)])
+
+    np.testing.assert_array_equal(numbers(1), numbers(2))
 
 
 @pytest.mark.parametrize("sizes", [(20, 30), (40, 30), (150, 150)])

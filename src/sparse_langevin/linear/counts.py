@@ -15,6 +15,7 @@ from sparse_langevin.linear.families.exposed import Exposed
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Rows, Scale
 from sparse_langevin.linear.samples import Samples, dense, in_units, interval, moments_of, scores
+from sparse_langevin.runtime.threads import in_one_blas_thread
 
 LARGEST = 700.0  # logarithm of a mean, so that it stays finite
 
@@ -74,6 +75,7 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         tags.target_tags.positive_only = True
         return tags
 
+    @in_one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
         """Fit the model to (n, p) predictors and n counts.
 
@@ -84,6 +86,7 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         self._observations: Rows | None = None
         return self._learn(Rows.of(*self._data(X, y, sample_weight, exposure, ensure_min_samples=2)))
 
+    @in_one_blas_thread
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
         """Add observations and sample again; the result is that of `fit` on all observations together."""
         self._check_parameters()

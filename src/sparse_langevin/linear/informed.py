@@ -150,20 +150,44 @@ def rates(target, state, rest):
     return total
 
 
-@reassociated
+@compiled
 def all_rates(state, start, stop, g, rest, half, more, explore):
-    """Compute odds and rates of some as if no predictor were in the model; return the sum of the rates."""
-    c, s, odds, rate = state.c, state.s, state.odds, state.rate
-    total = 0.0
-    scale = g / rest
-    for j in range(start, stop):
+    """Compute odds and rates of some as if no predictor were in the model; return the sum of the rates.
+
+    Where a loop writes, machine code looks whether arrays overlap, and goes the slow way in doubt: places that begin
+    anywhere are in doubt for arrays side by side in memory, and sums are others then. So the parts are cut out before,
+    and a sum has a loop of its own, which writes nothing.
+    """
+    odds, rate = state.odds[start:stop], state.rate[start:stop]
+    fill_odds(state.c[start:stop], state.s[start:stop], odds, g, g / rest, half, more)
+    fill_rates(odds, rate, explore)
+    return sum_of(rate)
+
+
+@reassociated
+def fill_odds(c, s, odds, g, scale, half, more):
+    """Compute odds as if no predictor were in the model."""
+    for j in range(len(c)):
         wide = 1.0 + g * s[j]
         left = 1.0 - scale * c[j] * c[j] / wide
         left = max(left, 1e-300)
         value = more - 0.5 * log64(wide) - half * log64(left)
         odds[j] = exp64(min(max(value, -LARGEST), LARGEST))
+
+
+@reassociated
+def fill_rates(odds, rate, explore):
+    """Compute the rates at which predictors enter the model from their odds."""
+    for j in range(len(odds)):
         rate[j] = 0.5 * (odds[j] + explore * (1.0 + odds[j]))
-        total += rate[j]
+
+
+@reassociated
+def sum_of(values):
+    """Return the sum."""
+    total = 0.0
+    for j in range(len(values)):
+        total += values[j]
     return total
 
 
