@@ -204,7 +204,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
             rows = Rows(rows.x, rows.y, rows.weight * factor[rows.y], rows=True)
         scale = rows.of_predictors(self.fit_intercept)
         seen, labels = np.unique(rows.y, return_inverse=True)
-        if len(seen) == 1 or not scale.used.any():
+        if len(seen) == 1 or not scale.varies:
             self._constant(np.bincount(rows.y, rows.weight, count).astype(float), scale)
         else:
             samples, intercept = (self._models if self._exact else self._steps)(rows, labels, scale, rng)
