@@ -34,6 +34,13 @@ FAULTS = [
         "                    waiting.append(value)\n",
         "                    pass\n",
     ),
+    Fault("linear algebra in threads", "runtime/threads.py", "limit(limits=1)", "limit(limits=None)"),
+    Fault(
+        "linear algebra in threads when the first one leaves",
+        "runtime/threads.py",
+        "_inside -= 1\n            if _inside == 0:",
+        "_inside -= 1\n            if True:",
+    ),
     Fault("workers of a broken pool go on", "runtime/processes.py", "self.kill()", "super().terminate()"),
     # sampling
     Fault(
@@ -626,6 +633,10 @@ FAULTS = [
     Fault("corrected steps with too little noise", "linear/logistic.py", "np.sqrt(2.0 * size)", "np.sqrt(1.0 * size)"),
     Fault("minibatches of the first rows", "linear/logistic.py", "j = i + np.random.randint(len(order) - i)", "j = i"),
     Fault("the factor N/n left out for classes", "linear/likelihood.py", "data.x.shape[0] / len(chosen)", "1.0"),
+    Fault("copies certain by rounding", "linear/informed.py", "/ wide, 1.0 / wide)", "/ wide, 1e-300)"),
+    Fault("copies by rank one", "linear/rank_one.py", "if not own > DIGITS * target.square[j]:", "if False:"),
+    Fault("copies of groups by rank one", "linear/grouped.py", "max(root[a, a], 1.0)", "root[a, a]"),
+    Fault("slow chains without draws", "linear/collapsed.py", "if room.taken[0]:\n", "if True:\n"),
     Fault("model odds without their width", "linear/informed.py", "more - 0.5 * log64(wide)", "more"),
     Fault(
         "odds of members of the model without their width",

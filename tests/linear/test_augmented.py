@@ -22,7 +22,7 @@ G, R = np.array([0.05, 0.5, 3.0]), np.array([0.5, 2.0, 8.0, 40.0])
 
 @pytest.fixture(autouse=True)
 def few_values_of_g(monkeypatch):
-    monkeypatch.setattr(size_prior, "g_grid", lambda: G)
+    monkeypatch.setattr(size_prior, "g_grid", lambda n: G)
     monkeypatch.setattr(augmented, "LARGEST_SCALING", 2)
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse, stats
 from scipy.special import logsumexp
 
-from sparse_langevin.linear import collapsed, informed, model_state, normal, polygenic, size_prior
+from sparse_langevin.linear import collapsed, informed, model_state, normal, polygenic, rank_one, size_prior
 from sparse_langevin.linear.collapsed import Chain, Draws
 from sparse_langevin.linear.credible import credible_sets, summary
 from sparse_langevin.linear.design import Design
@@ -168,6 +168,58 @@ def compare_groups(case, state, groups, without, rest):
             expected = z[:, group].T @ np.linalg.solve(variance(model), z[:, group])
             np.testing.assert_allclose(state.blocks[at : at + size**2].reshape(size, size), expected, atol=1e-6)
         at += size**2
+
+
+def test_sums_do_not_depend_on_where_arrays_lie():
+    """Loops over arrays side by side in memory may be compiled in another way than over others."""
+    generator, p, found = np.random.default_rng(0), 512, set()
+    values = {name: generator.random(p) for name in ("c", "s", "odds", "rate")}
+    empty = model_state.initial_state(p, 4, 0, 0)
+    for names, gap in itertools.product(itertools.permutations(values), (0, 2, 700)):
+        memory = np.zeros(4 * (p + gap))
+        arrays = {name: memory[i * (p + gap) :][:p] for i, name in enumerate(names)}
+        for name, array in arrays.items():
+            array[:] = values[name]
+        found.add(informed.all_rates(empty._replace(**arrays), 0, 384, 0.3, 50.0, 30.0, -3.0, 1 / p))
+    assert len(found) == 1
+
+
+def test_copies_keep_their_digits():
+    """What a copy of a predictor in the model adds is 1/(n g) of it, however often it has come and gone."""
+    generator, n, g = np.random.default_rng(0), 60, 1e8 / 60
+    x = generator.standard_normal((n, 6))
+    x[:, 4] = x[:, 1]
+    regression = NormalRegression(problem(x, x[:, 1] + 1e-3 * x[:, 0]))
+    regression.look_at(np.arange(6), 6)
+    target = regression.target._replace(grid=np.full_like(regression.target.grid, g))
+    state = model_state.initial_state(6, 6, 0, 0)
+    informed.settle(target, state, np.array([1]), generator)
+    for _ in range(50):
+        for j in (2, 4):
+            rank_one.include(target, state, j)
+        for j in (4, 2):
+            rank_one.exclude(target, state, j)
+    assert state.s[4] == pytest.approx(n / (1 + n * g), rel=0.05)
+    rank_one.include(target, state, 4)
+    assert state.inverse[0, 0] == pytest.approx((1 / g + n) / (1 / g**2 + 2 * n / g), rel=1e-3)
+
+
+def test_rounding_makes_no_predictor_certain():
+    """No s is negative, and no c^2 beyond s R: what says so by rounding has the odds of the prior."""
+    odds = np.empty(3)
+    s, c = np.array([-1e-9, 1e-9, 0.0]), np.array([1e-3, 1e-3, 1.0])
+    informed.fill_odds(c, s, odds, 1e6, 1e6 / 0.01, 5e3, math.log(0.1))
+    np.testing.assert_allclose(odds, [0.1, 0.1 * (1 + 1e-3) ** (5e3 - 0.5), 0.1], rtol=1e-4)
+
+
+def test_chains_that_have_become_slow_space_their_draws_anew():
+    chain = Chain(NormalRegression(problem(*correlated())), np.random.default_rng(0))
+    chain.burn_in(200)
+    chain.state.reals[model_state.SPACING] *= 1e5
+    assert len(chain.draw(100, 5)) > 20
+    chain.state.reals[model_state.TIME] = np.nan
+    with pytest.raises(FloatingPointError, match="steps a chain over models stays nan in a state"):
+        chain.draw(100, 5)
 
 
 def test_draws_given_the_model():

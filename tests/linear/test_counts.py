@@ -204,6 +204,7 @@ def test_awkward_counts():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
+        ([1, 2, 3, 1e16], r"counts must be below 9\.0072e\+15, beyond which numbers are not whole: got 1e\+16"),
         ([1, -2, 3, 4], r"whole numbers from 0 on, but 1 of 4 values of y are not, such as -2: SparseBayesRegressor"),
         ([0.5, 1, 1.5, 0], r"but 2 of 4 values of y are not, such as 0.5: .* pass the counts as y and the times"),
         ([np.nan, 1, 1, 0], "NaN"),

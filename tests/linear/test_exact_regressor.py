@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
+from threadpoolctl import threadpool_limits
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
 from sparse_langevin.linear import base
@@ -90,6 +91,41 @@ def test_threads_kinds_of_matrices_and_units(fitted):
     scale = 10.0 ** rng.integers(-6, 7, size=100)
     other = exact().fit(X * scale + 5 * scale, 1e6 * Y)
     assert other.coef_ * scale / 1e6 == pytest.approx(fitted.coef_, abs=0.02)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(9) // 2])
+@pytest.mark.parametrize(("n", "weight"), [(60, 1e8), (20_000, 1.0), (20, 1e4)])
+def test_copies_of_predictors_without_noise(n, weight, groups):
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((n, 9))
+    x[:, 4:] = x[:, :5]
+    y = x[:, 1] + x[:, 3] if n > 60 else x[:, 1] + 1e-2 * generator.standard_normal(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = exact(**QUICK, groups=groups).fit(x, y, np.full(n, weight))
+    np.testing.assert_allclose(model.predict(x), y, atol=0.05)
+    assert model.inclusion_probability_[[1, 5]].max() > 0.3 and np.isfinite(model.coef_std_).all()
+
+
+def test_weights_of_less_than_one_observation():
+    for model, y in ((exact(), Y), (SparseBayesClassifier(), Y > 3)):
+        with pytest.raises(ValueError, match=r"sample_weight adds up to 0\.006, less than one observation"):
+            model.fit(X, y, np.full(60, 1e-4))
+
+
+@pytest.mark.parametrize("n", [100, 300])
+def test_threads_of_linear_algebra_do_not_matter(n):
+    generator = np.random.default_rng(1)
+    x = generator.standard_normal((n, 200))
+    y = x[:, :3].sum(1) + generator.standard_normal(n)
+
+    def numbers(threads):
+        with threadpool_limits(threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = exact(**QUICK | {"max_steps": 200}).fit(x, y)
+            return np.concatenate([model.coef_, *model.coef_interval(), *model.predict(x, return_std=True)])
+
+    np.testing.assert_array_equal(numbers(1), numbers(2))
 
 
 @pytest.mark.parametrize("sizes", [(20, 30), (40, 30), (150, 150)])

@@ -66,7 +66,7 @@ class Problem:
     @cached_property
     def grid(self) -> Array:
         """The values of g; effects on a logarithmic scale are not as large as any number."""
-        grid = size_prior.g_grid()
+        grid = size_prior.g_grid(self.family.information)
         return grid[grid <= LARGEST_G] if self.family.known else grid
 
     @cached_property

@@ -20,6 +20,7 @@ from sparse_langevin.linear.families.classes import Classes
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Rows, Scale
 from sparse_langevin.linear.samples import Samples, dense, in_units, interval, moments_of, scores
+from sparse_langevin.runtime.threads import in_one_blas_thread
 from sparse_langevin.runtime.warn import warn
 
 
@@ -82,6 +83,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
     class_weight: Any = None
     batch_size: int | None = None
 
+    @in_one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model to (n, p) predictors and n labels; a weight says how often an observation counts."""
         self._check_parameters()
@@ -95,6 +97,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
         labels = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)  # larger ones have no weight
         return self._learn(Rows.of(x, labels, weight))
 
+    @in_one_blas_thread
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add observations and sample again; the result is that of `fit` on all observations together.
 
@@ -201,7 +204,7 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
             rows = Rows(rows.x, rows.y, rows.weight * factor[rows.y], rows=True)
         scale = rows.of_predictors(self.fit_intercept)
         seen, labels = np.unique(rows.y, return_inverse=True)
-        if len(seen) == 1 or not scale.used.any():
+        if len(seen) == 1 or not scale.varies:
             self._constant(np.bincount(rows.y, rows.weight, count).astype(float), scale)
         else:
             samples, intercept = (self._models if self._exact else self._steps)(rows, labels, scale, rng)

@@ -32,6 +32,7 @@ ASK_FOR_GUESTS = 5  # one in so many draws of g also chooses guests, if there is
 HYPER_SHARE = 0.2  # share of the steps that draw hyperparameters
 ADAPT = 100  # steps between adaptations during burn-in
 PATIENCE = 20  # times the steps that draws should take: how long a chain may be on its way to them
+ATTEMPTS = 4  # times that it may find out anew how far apart draws are
 
 
 class Moves(Protocol):
@@ -160,7 +161,7 @@ class Chain:
                 drawn, begin, before = integers[DRAWN], reals[TIME], self.steps
             self._run(none, ADAPT)
             taken, time = self.steps - before, reals[TIME] - begin
-            reals[XI] = HYPER_SHARE / (1 - HYPER_SHARE) * max(taken - (integers[DRAWN] - drawn), 1) / time
+            reals[XI] = HYPER_SHARE / (1 - HYPER_SHARE) * max(taken - (integers[DRAWN] - drawn), 1) / max(time, 1e-300)
             reals[SPACING] = time / taken
 
     def draw(self, count: int, thin: int, parts: int = 1) -> Draws:
@@ -169,21 +170,41 @@ class Chain:
         Inclusion probabilities are averages over each of some ``parts`` of them.
         """
         if np.isinf(self.state.reals[NEXT]):
-            self.state.reals[SPACING] *= thin
-            self.state.reals[NEXT] = self.state.reals[TIME] + self.state.reals[SPACING]
+            self._space(self.state.reals[SPACING] * thin)
         ends = np.linspace(0, count, parts + 1).astype(int)
         return Draws.joined([self._draw(int(size), thin) for size in np.diff(ends)])
 
     def _draw(self, count: int, thin: int) -> Draws:
-        room = room_for(count, self.regression.most)
-        self.sums[:], self.times[:] = 0.0, 0.0
-        self.state.inclusion[:], self.counted = 0.0, self.state.reals[TIME]
-        self._run(room, PATIENCE * count * thin)
-        if not room.taken[0]:
-            raise FloatingPointError(f"a chain took {self.steps:,} steps without a draw: the data may be degenerate")
+        room, reals = room_for(count, self.regression.most), self.state.reals
+        for _ in range(ATTEMPTS):
+            self.sums[:], self.times[:] = 0.0, 0.0
+            self.state.inclusion[:], self.counted = 0.0, reals[TIME]
+            before, begin = self.steps, reals[TIME]
+            self._run(room, PATIENCE * count * thin)
+            if room.taken[0]:
+                break
+            # The steps have become much shorter since the burn-in, which was not over then: what they showed is
+            # forgotten, as all before, and draws are as far apart as these steps suggest. That is allowed here, where
+            # there is no draw yet, as the distance depends on the past alone: given the present state, draws at equal
+            # distances from now on are draws of the same chain. It must not change between draws that are counted
+            # alike, or there would be more of them from where steps are short.
+            self._space((reals[TIME] - begin) / (self.steps - before) * thin)
+        else:
+            self._space(0.0)
         self._count(self.regression.active, self.regression.target.members)
         inclusion = self.sums / np.maximum(self.times, 1e-300)[:, None]
         return Draws(*self.regression.noted(room), inclusion.reshape(1, -1), room.taken)
+
+    def _space(self, apart: float) -> None:
+        """Let draws be so far apart from now on, where time begins anew, so that short times have digits."""
+        if not 0.0 < apart < np.inf:
+            raise FloatingPointError(
+                f"after {self.steps:,} steps a chain over models stays {apart:g} in a state, where a positive time was "
+                "expected: rounding has taken all digits. Leave out predictors that are copies or sums of others, or, "
+                "if sample_weight is large, divide it by a number"
+            )
+        self.state.reals[SPACING] = self.state.reals[NEXT] = apart
+        self.state.reals[TIME] = 0.0
 
     def _run(self, room: model_state.Draws, steps: int) -> None:
         """Take steps until there are enough of them, or enough draws."""

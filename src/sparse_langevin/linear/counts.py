@@ -15,7 +15,9 @@ from sparse_langevin.linear.families.exposed import Exposed
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Rows, Scale
 from sparse_langevin.linear.samples import Samples, dense, in_units, interval, moments_of, scores
+from sparse_langevin.runtime.threads import in_one_blas_thread
 
+WHOLE = 2.0**53
 LARGEST = 700.0  # logarithm of a mean, so that it stays finite
 
 
@@ -74,6 +76,7 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         tags.target_tags.positive_only = True
         return tags
 
+    @in_one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
         """Fit the model to (n, p) predictors and n counts.
 
@@ -84,6 +87,7 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         self._observations: Rows | None = None
         return self._learn(Rows.of(*self._data(X, y, sample_weight, exposure, ensure_min_samples=2)))
 
+    @in_one_blas_thread
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
         """Add observations and sample again; the result is that of `fit` on all observations together."""
         self._check_parameters()
@@ -158,7 +162,7 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
         scale = rows.of_predictors(self.fit_intercept)
         (y, exposure), weight = rows.y.T, rows.weight
         family = Exposed(y, exposure, weight, self.fit_intercept)
-        if scale.used.any():
+        if scale.varies:
             draws = self._sample_family(rows, rows.unweighted(scale), family, scale, rng).draws
             self._describe(draws.effects, draws.beside["intercept"][:, 0], draws.beside["r"], scale)
         else:
@@ -185,6 +189,8 @@ def checked_counts(y: Any) -> Array:
             f"{bad[0]:g}: SparseBayesRegressor takes any numbers, and if these are counts per time or area, pass the "
             "counts as y and the times or areas as exposure"
         )
+    if found.max(initial=0.0) > WHOLE:
+        raise ValueError(f"counts must be below {WHOLE:g}, beyond which numbers are not whole: got {found.max():g}")
     return found
 
 

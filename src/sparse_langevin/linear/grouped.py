@@ -54,8 +54,8 @@ def group_rates(target, state, rest, explore):
         m, inside = ends[j] - j, state.place[j] >= 0
         if inside:
             places = state.place[j : ends[j]]
-            c, block, gain = without(state.inverse, state.mean, places, g)
-            value = prior[count] - prior[count - 1] + log_ratio(c, block, g, rest + gain, target.half)
+            ratio = log_ratio_inside(state.inverse, state.mean, places, g, rest, target.half)
+            value = prior[count] - prior[count - 1] + ratio
         elif size + m <= len(state.model):
             block = state.blocks[at : at + m * m].reshape(m, m)
             value = prior[count + 1] - prior[count] + log_ratio(state.c[j : ends[j]], block, g, rest, target.half)
@@ -70,25 +70,26 @@ def group_rates(target, state, rest, explore):
 
 
 @compiled
-def without(inverse, mean, places, g):
-    """Return c and S of a part of the model with respect to the rest of it, and by how much R is larger without it.
+def log_ratio_inside(inverse, mean, places, g, rest, half):
+    """Return the logarithm of the likelihood ratio of a part of the model with respect to the rest of it.
 
-    ``inverse`` is (1/g + X_m'X_m)^-1, and ``mean`` its product with X_m'y.
+    ``inverse`` is (1/g + X_m'X_m)^-1, and ``mean`` its product with X_m'y. Its block of the part, divided by g, is the
+    inverse of I + gS; without the part, R is larger by the part's mean times the inverse of that block times the mean.
     """
     m = len(places)
-    own, its = np.empty((m, m)), np.empty(m)
-    for a in range(m):
-        its[a] = mean[places[a]]
-        for b in range(m):
-            own[a, b] = inverse[places[a], places[b]]
-    block = np.linalg.inv(own) if m > 1 else 1.0 / own
-    c, gain = np.zeros(m), 0.0
+    own, solved, value, gain = np.empty((m, m)), np.empty(m), 0.0, 0.0
     for a in range(m):
         for b in range(m):
-            c[a] += block[a, b] * its[b]
-        gain += c[a] * its[a]
-        block[a, a] -= 1.0 / g
-    return c, block, gain
+            own[a, b] = inverse[places[a], places[b]] / g
+    root = np.linalg.cholesky(own)
+    for a in range(m):
+        left = mean[places[a]]
+        for b in range(a):
+            left -= root[a, b] * solved[b]
+        solved[a] = left / root[a, a]
+        gain += solved[a] * solved[a] / g
+        value += math.log(root[a, a])
+    return value + half * math.log1p(gain / rest)
 
 
 @compiled
@@ -96,15 +97,20 @@ def log_ratio(c, block, g, rest, half):
     """Return the logarithm of the likelihood ratio of coefficients with variance sigma^2 g."""
     m = len(c)
     if m == 1:
-        wide = 1.0 + g * block[0, 0]
-        return -0.5 * math.log(wide) - half * math.log(max(1.0 - g * c[0] * c[0] / (wide * rest), 1e-300))
-    root = np.linalg.cholesky(np.eye(m) + g * block)
+        wide = max(1.0 + g * block[0, 0], 1.0)
+        return -0.5 * math.log(wide) - half * math.log(max(1.0 - g * c[0] * c[0] / (wide * rest), 1.0 / wide))
+    root = np.eye(m) + g * block
     solved, value, gain = np.empty(m), 0.0, 0.0
     for a in range(m):
         left = c[a]
         for b in range(a):
+            for i in range(b):
+                root[a, b] -= root[a, i] * root[b, i]
+            root[a, b] /= root[b, b]
+            root[a, a] -= root[a, b] * root[a, b]
             left -= root[a, b] * solved[b]
+        root[a, a] = math.sqrt(max(root[a, a], 1.0))  # as it is but for rounding
         solved[a] = left / root[a, a]
         gain += g * solved[a] * solved[a]
         value -= math.log(root[a, a])
-    return value - half * math.log(max(1.0 - gain / rest, 1e-300))
+    return value - half * math.log(max(1.0 - gain / rest, math.exp(2.0 * value)))  # see `informed.fill_odds`

@@ -45,7 +45,7 @@ from sparse_langevin.linear.model_state import (
     Array,
     G,
 )
-from sparse_langevin.linear.rank_one import end_of, exclude, include, refresh, settle_in
+from sparse_langevin.linear.rank_one import end_of, exclude, gram_of, include, refresh, settle_in
 from sparse_langevin.linear.tridiagonal import weights_of_g
 from sparse_langevin.runtime.jit import compiled, reassociated
 from sparse_langevin.runtime.native_math import exp64, log64
@@ -150,20 +150,47 @@ def rates(target, state, rest):
     return total
 
 
-@reassociated
+@compiled
 def all_rates(state, start, stop, g, rest, half, more, explore):
-    """Compute odds and rates of some as if no predictor were in the model; return the sum of the rates."""
-    c, s, odds, rate = state.c, state.s, state.odds, state.rate
-    total = 0.0
-    scale = g / rest
-    for j in range(start, stop):
-        wide = 1.0 + g * s[j]
-        left = 1.0 - scale * c[j] * c[j] / wide
-        left = max(left, 1e-300)
+    """Compute odds and rates of some as if no predictor were in the model; return the sum of the rates.
+
+    Where a loop writes, machine code looks whether arrays overlap, and goes the slow way in doubt: places that begin
+    anywhere are in doubt for arrays side by side in memory, and sums are others then. So the parts are cut out before,
+    and a sum has a loop of its own, which writes nothing.
+    """
+    odds, rate = state.odds[start:stop], state.rate[start:stop]
+    fill_odds(state.c[start:stop], state.s[start:stop], odds, g, g / rest, half, more)
+    fill_rates(odds, rate, explore)
+    return sum_of(rate)
+
+
+@reassociated
+def fill_odds(c, s, odds, g, scale, half, more):
+    """Compute odds as if no predictor were in the model.
+
+    s is not negative, and c^2 is at most s R: only rounding can say anything else, of predictors that are sums of those
+    in the model, and it must not make them certain.
+    """
+    for j in range(len(c)):
+        wide = max(1.0 + g * s[j], 1.0)
+        left = max(1.0 - scale * c[j] * c[j] / wide, 1.0 / wide)
         value = more - 0.5 * log64(wide) - half * log64(left)
         odds[j] = exp64(min(max(value, -LARGEST), LARGEST))
+
+
+@reassociated
+def fill_rates(odds, rate, explore):
+    """Compute the rates at which predictors enter the model from their odds."""
+    for j in range(len(odds)):
         rate[j] = 0.5 * (odds[j] + explore * (1.0 + odds[j]))
-        total += rate[j]
+
+
+@reassociated
+def sum_of(values):
+    """Return the sum."""
+    total = 0.0
+    for j in range(len(values)):
+        total += values[j]
     return total
 
 
@@ -219,11 +246,9 @@ def draw(target, state, draws, rng, rest):
 def draw_g(target, state, rng):
     """Draw g given the model; return the products of the model's columns."""
     k = state.integers[SIZE]
-    gram, product = np.empty((k, k)), np.empty(k)
+    gram, product = gram_of(state), np.empty(k)
     for a in range(k):
         product[a] = target.product[state.model[a]]
-        for b in range(k):
-            gram[a, b] = state.columns[state.row[state.model[min(a, b)]], state.model[max(a, b)]]
     rest = target.offset + target.total
     weight = weights_of_g(
         gram, product, target.grid, target.prior[:, state.integers[GROUPS]], rest, target.half, target.offset

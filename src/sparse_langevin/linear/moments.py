@@ -58,7 +58,17 @@ class Scale:
 
     @property
     def varies(self) -> bool:
-        """Whether the response and at least one predictor are not constant, up to rounding."""
+        """Whether the response and at least one predictor are not constant, up to rounding; an error if it is unknown.
+
+        Weights say how often rows count: all together make up one observation at least.
+        """
+        if not np.isfinite(self.x_std).all() or not np.isfinite(self.y_std):
+            raise ValueError("the squares of predictors or responses are larger than any number: choose larger units")
+        if self.size < 1:
+            raise ValueError(
+                f"sample_weight adds up to {self.size:g}, less than one observation: weights say how often each row "
+                "counts, so multiply them by a number"
+            )
         return bool(self.used.any()) and self.y_std > 1e-12 * max(abs(self.y_mean), 1e-290)
 
 
@@ -194,7 +204,8 @@ class Moments:
             rows = np.column_stack([x[part], y[part]])
             mean = rows.mean(0) if (w == 1).all() else (w * rows).sum(0) / w.sum()
             rows -= mean
-            total = total._joined(cls(float(w.sum()), mean, (w * rows).T @ rows))
+            rows *= np.sqrt(w)  # a product of a matrix with itself takes half the operations
+            total = total._joined(cls(float(w.sum()), mean, rows.T @ rows))
         return total
 
     def plus(self, x: Array, y: Array, weight: Array | None = None) -> "Moments":

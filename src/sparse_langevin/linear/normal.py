@@ -55,7 +55,7 @@ class Problem:
     @cached_property
     def grid(self) -> Array:
         """The values of g."""
-        return size_prior.g_grid()
+        return size_prior.g_grid(self.size)
 
     @cached_property
     def prior(self) -> Array:

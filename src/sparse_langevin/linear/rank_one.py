@@ -6,6 +6,8 @@ from sparse_langevin.linear.grouped import change_blocks
 from sparse_langevin.linear.model_state import CLOCK, GROUPS, GUESTS, SIZE, G
 from sparse_langevin.runtime.jit import compiled, reassociated
 
+DIGITS = 1e-6  # share of a predictor that the others of the model leave, below which rank one loses too many digits
+
 
 @compiled
 def end_of(target, j):
@@ -40,10 +42,8 @@ def refresh(target, state, gram):
         return
     for a in range(k):
         gram[a, a] += 1.0 / g
-    inverse = np.linalg.inv(gram)
-    for a in range(k):
-        for b in range(k):
-            state.inverse[a, b] = 0.5 * (inverse[a, b] + inverse[b, a])
+    root = np.linalg.inv(np.linalg.cholesky(gram))  # of which the inverse is made up so that it stays positive
+    state.inverse[:k, :k] = np.ascontiguousarray(root.T) @ root
     for a in range(k):
         state.q[:] = 0.0
         mean = 0.0
@@ -54,6 +54,17 @@ def refresh(target, state, gram):
         add_multiple(state.c, -mean, column)
         subtract_product(state.s, state.q, column)
         change_blocks(target.ends, state.blocks, state.q, column, -1.0)
+
+
+@compiled
+def gram_of(state):
+    """Return the products of the model's columns."""
+    k = state.integers[SIZE]
+    gram = np.empty((k, k))
+    for a in range(k):
+        for b in range(k):
+            gram[a, b] = state.columns[state.row[state.model[min(a, b)]], state.model[max(a, b)]]
+    return gram
 
 
 @compiled
@@ -84,6 +95,8 @@ def include(target, state, j):
     state.integers[SIZE] = k + 1
     state.integers[GROUPS] += end_of(target, j) > 0
     state.integers[GUESTS] += j >= target.anchors
+    if not own > DIGITS * target.square[j]:
+        refresh(target, state, gram_of(state))
 
 
 @compiled
@@ -117,6 +130,8 @@ def exclude(target, state, j):
     state.integers[SIZE] = last
     state.integers[GROUPS] -= end_of(target, j) > 0
     state.integers[GUESTS] -= j >= target.anchors
+    if not own * DIGITS * target.square[j] < 1.0:
+        refresh(target, state, gram_of(state))
 
 
 @compiled

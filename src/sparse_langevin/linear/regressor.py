@@ -16,6 +16,7 @@ from sparse_langevin.linear.moments import Observations, observed
 from sparse_langevin.linear.one_response import OneResponse
 from sparse_langevin.linear.residuals import look_at_residuals
 from sparse_langevin.linear.samples import Samples, dense, interval
+from sparse_langevin.runtime.threads import in_one_blas_thread
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -152,6 +153,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
+    @in_one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model to (n, p) predictors and n responses, or (n, k); a weight says how often a row counts."""
         self._check_parameters()
@@ -164,6 +166,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
                 look_at_residuals(residual, weight, one._of, "noise='student'" + self.positive * " without positive")
         return self._rounded()
 
+    @in_one_blas_thread
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add observations and sample again; the result is that of `fit` on all observations together."""
         self._check_parameters()
@@ -177,6 +180,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         now = observed(*more, rows=self.noise != "normal") if before is None else before.plus(*more)
         return self._learn(now, several.names_of(y, more[1]))._rounded()
 
+    @in_one_blas_thread
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the posterior mean; with ``return_std`` also the standard deviation of a new observation."""
         X = self._new_rows(X)
@@ -186,6 +190,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         std = np.stack([np.sqrt(one._draws(X).var(0) + one._noise_variance()) for one in self._fits()], axis=-1)
         return mean, self._as_precise(std.reshape(mean.shape), X)
 
+    @in_one_blas_thread
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
         """Return the bounds between which a new observation lies with probability ``level``."""
         check_level(level)
@@ -197,6 +202,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         lower, upper = np.stack(bounds, axis=-1).reshape(2, X.shape[0], *self.coef_.shape[:-1])
         return self._as_precise(lower, X), self._as_precise(upper, X)
 
+    @in_one_blas_thread
     def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return the equal-tailed posterior intervals of the coefficients, in the shape of ``coef_``."""
         check_level(level)
@@ -206,6 +212,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         return bounds[0], bounds[1]
 
     @property
+    @in_one_blas_thread
     def coef_samples_(self) -> Array:
         """Posterior draws of the coefficients, of shape (draws, predictors)."""
         return dense(self._each()[0])

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.posterior import diagnostics
+from sparse_langevin.runtime.threads import one_blas_thread
 
 MEMORY = 2e8  # largest size of the draws in bytes; they are thinned accordingly
 MIN_THIN = 5
@@ -60,7 +60,7 @@ def run(
     segment = thin * max(4, round(500 / thin))
     parts: list[list[tuple[Any, ...]]] = []
     done, rhat, ess = 0, np.inf, 0.0
-    with ThreadPoolExecutor(min(workers, plan.chains)) as pool, threadpool_limits(1):
+    with ThreadPoolExecutor(min(workers, plan.chains)) as pool, one_blas_thread():
 
         def everywhere(steps: int, burn_in: int) -> list[tuple[Any, ...]]:
             seeds = [int(seed) for seed in rng.integers(2**31, size=plan.chains)]

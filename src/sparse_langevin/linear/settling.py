@@ -8,13 +8,13 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from sparse_langevin.linear.collapsed import Chain, Draws, Regression
 from sparse_langevin.linear.design import Array
 from sparse_langevin.linear.model_state import Indices
 from sparse_langevin.linear.runner import Plan
 from sparse_langevin.posterior import diagnostics
+from sparse_langevin.runtime.threads import one_blas_thread
 
 THIN = 5  # steps per draw
 SEGMENT = 400  # draws of each chain before the first look
@@ -115,7 +115,7 @@ class Run:
             if report is not None:
                 report(self._steps(), self._doubts(plan))
 
-        with ThreadPoolExecutor(min(workers, len(self.chains))) as pool, threadpool_limits(1):
+        with ThreadPoolExecutor(min(workers, len(self.chains))) as pool, one_blas_thread():
 
             def everywhere(work: Callable[[Chain], T]) -> list[T]:
                 jobs = [pool.submit(work, chain) for chain in self.chains]

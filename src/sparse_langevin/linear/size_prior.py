@@ -24,14 +24,19 @@ Array = NDArray[np.float64]
 FEWEST = 1.0  # smallest expected number of effects
 RESOLVED = 40.0  # squared standard errors; with 20, chains wander longer between many effects and the polygenic part
 USUAL = 0.25  # expected effects per observation up to which all orders of magnitude are equally likely
+MOST_RESOLVED = 1e8  # largest n g
 NODES = 200  # values of delta
 LEAST = -600.0  # logarithm of what is practically impossible
 
 
-def g_grid() -> Array:
-    """Return the values of g: from a millionth of the variance of the noise to a million times that."""
+def g_grid(n: float = 1.0) -> Array:
+    """Return the values of g: from a millionth of the variance of the noise to a million times that.
+
+    Copies of a predictor differ by 1/(n g) of it only: n observations leave digits for n g up to a bound. An effect is
+    shrunk by the same share, so that larger values would hardly change anything else.
+    """
     grid: Array = np.exp(np.arange(math.log(1e-6), math.log(1e6), 0.25))
-    return grid
+    return grid[: max(2, int(np.searchsorted(grid, MOST_RESOLVED / n)))]
 
 
 def table(p: int, n: float, most: int, grid: Array, noise: float = 1.0) -> Array:
