@@ -634,7 +634,10 @@ FAULTS = [
     Fault("minibatches of the first rows", "linear/logistic.py", "j = i + np.random.randint(len(order) - i)", "j = i"),
     Fault("the factor N/n left out for classes", "linear/likelihood.py", "data.x.shape[0] / len(chosen)", "1.0"),
     Fault("copies certain by rounding", "linear/informed.py", "/ wide, 1.0 / wide)", "/ wide, 1e-300)"),
-    Fault("copies by rank one", "linear/rank_one.py", "if not own > DIGITS * target.square[j]:", "if False:"),
+    Fault("copies enter by rank one", "linear/rank_one.py", "if not own > DIGITS * target.square[j]:", "if False:"),
+    Fault(
+        "copies leave by rank one", "linear/rank_one.py", "if not own * DIGITS * target.square[j] < 1.0:", "if False:"
+    ),
     Fault("copies of groups by rank one", "linear/grouped.py", "max(root[a, a], 1.0)", "root[a, a]"),
     Fault("slow chains without draws", "linear/collapsed.py", "if room.taken[0]:\n", "if True:\n"),
     Fault("model odds without their width", "linear/informed.py", "more - 0.5 * log64(wide)", "more"),

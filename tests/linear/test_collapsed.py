@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse, stats
 from scipy.special import logsumexp
 
-from sparse_langevin.linear import collapsed, informed, model_state, normal, polygenic, rank_one, size_prior
+from sparse_langevin.linear import collapsed, grouped, informed, model_state, normal, polygenic, rank_one, size_prior
 from sparse_langevin.linear.collapsed import Chain, Draws
 from sparse_langevin.linear.credible import credible_sets, summary
 from sparse_langevin.linear.design import Design
@@ -188,7 +188,7 @@ def test_copies_keep_their_digits():
     """What a copy of a predictor in the model adds is 1/(n g) of it, however often it has come and gone."""
     generator, n, g = np.random.default_rng(0), 60, 1e8 / 60
     x = generator.standard_normal((n, 6))
-    x[:, 4] = x[:, 1]
+    x[:, 4:] = x[:, 1:2]
     regression = NormalRegression(problem(x, x[:, 1] + 1e-3 * x[:, 0]))
     regression.look_at(np.arange(6), 6)
     target = regression.target._replace(grid=np.full_like(regression.target.grid, g))
@@ -199,9 +199,8 @@ def test_copies_keep_their_digits():
             rank_one.include(target, state, j)
         for j in (4, 2):
             rank_one.exclude(target, state, j)
-    assert state.s[4] == pytest.approx(n / (1 + n * g), rel=0.05)
-    rank_one.include(target, state, 4)
-    assert state.inverse[0, 0] == pytest.approx((1 / g + n) / (1 / g**2 + 2 * n / g), rel=1e-3)
+    assert state.s[4:] == pytest.approx(n / (1 + n * g), rel=1e-5)
+    assert state.c[4:] == pytest.approx(target.product[1] / (1 + n * g), rel=1e-5)
 
 
 def test_rounding_makes_no_predictor_certain():
@@ -210,6 +209,12 @@ def test_rounding_makes_no_predictor_certain():
     s, c = np.array([-1e-9, 1e-9, 0.0]), np.array([1e-3, 1e-3, 1.0])
     informed.fill_odds(c, s, odds, 1e6, 1e6 / 0.01, 5e3, math.log(0.1))
     np.testing.assert_allclose(odds, [0.1, 0.1 * (1 + 1e-3) ** (5e3 - 0.5), 0.1], rtol=1e-4)
+
+
+def test_rounding_takes_no_odds_from_a_group():
+    """I + gS has no eigenvalue below 1."""
+    found = grouped.log_ratio(np.zeros(2), np.array([[1.0, 1.0], [1.0, 1.0 - 1e-6]]), 1e7, 1.0, 30.0)
+    assert found == pytest.approx(-0.5 * math.log(1 + 1e7))
 
 
 def test_chains_that_have_become_slow_space_their_draws_anew():

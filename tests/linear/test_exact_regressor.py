@@ -107,6 +107,17 @@ def test_copies_of_predictors_without_noise(n, weight, groups):
     assert model.inclusion_probability_[[1, 5]].max() > 0.3 and np.isfinite(model.coef_std_).all()
 
 
+@pytest.mark.parametrize("groups", [None, np.arange(60) // 3])
+def test_more_copies_than_rows(groups):
+    generator = np.random.default_rng(3)
+    x = np.tile(generator.standard_normal((20, 30)), 2)
+    y = x[:, :3].sum(1) + 0.3 * generator.standard_normal(20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = exact(**QUICK, groups=groups).fit(x, y, np.full(20, 1e4))
+    assert np.isfinite(model.coef_std_).all() and model.score(x, y) > 0.9
+
+
 def test_weights_of_less_than_one_observation():
     for model, y in ((exact(), Y), (SparseBayesClassifier(), Y > 3)):
         with pytest.raises(ValueError, match=r"sample_weight adds up to 0\.006, less than one observation"):
