@@ -48,8 +48,8 @@ def credible_sets(
 
     ``groups`` of predictors that are in the model together make up sets of their own.
     """
-    present = (effects != 0).tocsc()
-    free = np.ones(len(inclusion), bool)
+    rows = (effects != 0).tocsr()
+    present, free = rows.tocsc(), np.ones(len(inclusion), bool)
     found = []
     for members in groups:
         free[members] = False
@@ -59,7 +59,7 @@ def credible_sets(
     for lead in np.argsort(-inclusion, kind="stable"):
         if inclusion[lead] < LEAST:
             break
-        if free[lead] and (new := _around(int(lead), present, free, design, level, purity)) is not None:
+        if free[lead] and (new := _around(int(lead), rows, present, free, design, level, purity)) is not None:
             free[new.members] = False
             order = np.argsort(-inclusion[new.members], kind="stable")
             found.append(CredibleSet(new.members[order], new.probability, new.purity))
@@ -93,25 +93,40 @@ def summary(
 
 
 def _around(
-    lead: int, present: sparse.csc_array, free: NDArray[np.bool_], design: Design, level: float, purity: float
+    lead: int,
+    rows: sparse.csr_array,
+    present: sparse.csc_array,
+    free: NDArray[np.bool_],
+    design: Design,
+    level: float,
+    purity: float,
 ) -> CredibleSet | None:
-    """Return the set around a predictor; None if no set reaches the level."""
-    draws = present.shape[0]
-    covered = present[:, [lead]].toarray()[:, 0]
-    members, smallest = [lead], 1.0
+    """Return the set around a predictor, from its draws by row and by column; None if no set reaches the level."""
+    draws, p = present.shape
     correlation = _correlations(lead, design)
-    while (probability := float(covered.mean())) < level:
-        candidates = np.flatnonzero(free & (correlation >= purity))
-        candidates = candidates[~np.isin(candidates, members)]
-        gain = (~covered).astype(float) @ present[:, candidates] if len(candidates) else np.zeros(0)
-        if not len(gain) or gain.max() < max(1.0, 0.001 * draws):
+    allowed = free & (correlation >= purity)
+    allowed[lead] = True
+    reached = np.zeros(draws, bool)
+    reached[present[:, np.flatnonzero(allowed)].indices] = True
+    if reached.mean() < level:
+        return None
+    covered, members, smallest, best = np.zeros(draws, bool), [], 1.0, lead
+    gain = np.diff(present.indptr)  # how many draws that are not covered yet each predictor would cover
+    while True:
+        own = present.indices[present.indptr[best] : present.indptr[best + 1]]
+        new = own[~covered[own]]
+        covered[new] = True
+        gain = gain - np.bincount(rows[new].indices, minlength=p)
+        members.append(best)
+        if (probability := float(covered.mean())) >= level:
+            return CredibleSet(np.array(members), probability, smallest)
+        allowed &= correlation >= purity
+        allowed[best] = False
+        best = int(np.where(allowed, gain, -1).argmax())
+        if not allowed[best] or gain[best] < max(1.0, 0.001 * draws):
             return None
-        best = int(candidates[gain.argmax()])
         smallest = min(smallest, float(correlation[best]))
         correlation = np.minimum(correlation, _correlations(best, design))
-        covered |= present[:, [best]].toarray()[:, 0]
-        members.append(best)
-    return CredibleSet(np.array(members), probability, smallest)
 
 
 def _correlations(j: int, design: Design) -> Array:

@@ -19,7 +19,7 @@ from sparse_langevin.linear.runner import run
 from sparse_langevin.linear.samples import Samples, in_units, linear, moments_of
 from sparse_langevin.linear.several import Shared
 
-STEPS_OF_MODELS = 100_000  # at most, with normal noise: such steps are cheap
+STEPS_OF_MODELS = 150_000  # at most, with normal noise: such steps are cheap
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

@@ -75,7 +75,7 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         Number of steps at the beginning of each chain that are discarded. The default is 1000 for chains over models,
         and 2000 for Langevin chains.
     max_steps
-        Largest number of steps of each chain after burn-in. The default is 100,000 for chains over models with normal
+        Largest number of steps of each chain after burn-in. The default is 150,000 for chains over models with normal
         noise, and 20,000 for all others, whose steps take longer. A chain that has slowed down since its burn-in may
         take up to twice as many.
     target_rhat
