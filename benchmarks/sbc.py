@@ -11,8 +11,9 @@ so that ranks stay uniform), the sum of squares of all coefficients in units of 
 
 ``python -m benchmarks.sbc [--replicates 200]`` goes on where it stopped (results/sbc.jsonl), prints a table with p
 values of a chi-square test of uniformity, and the coverage of 90 % intervals, and draws the histograms
-(results/sbc.png). Intervals of predictors that were chosen by their probability have to cover; of all true effects
-those that are too small to be seen have intervals that are zero.
+(results/sbc.png). Intervals of true effects have to cover, given that these are effects (``included=True``), and those
+of predictors that were chosen by their probability; the other intervals of effects that are too small to be seen are
+zero.
 """
 
 import warnings
@@ -29,7 +30,7 @@ from sparse_langevin import SparseBayesRegressor
 from sparse_langevin.linear import normal, polygenic
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.polygenic import Background
-from sparse_langevin.linear.samples import dense, quantiles
+from sparse_langevin.linear.samples import dense, quantiles, quantiles_in_models
 from sparse_langevin.linear.settling import settle
 from sparse_langevin.linear.simulated import autoregressive
 
@@ -88,13 +89,18 @@ def draw(problem: normal.Problem, rng: np.random.Generator) -> tuple[normal.Prob
 
 
 def ranks(
-    truth: Truth, samples: np.ndarray, draws: Any, inclusion: np.ndarray, row: np.ndarray, rng: np.random.Generator
+    truth: Truth,
+    coefficients: tuple[Any, np.ndarray],
+    draws: Any,
+    inclusion: np.ndarray,
+    row: np.ndarray,
+    rng: np.random.Generator,
 ) -> dict[str, int]:
-    """Return the ranks of true values among draws: of coefficients (draws, p), and of what was drawn beside them."""
-    likely, sigma = int(inclusion.argmax()), draws.beside["sigma"]
+    """Return the ranks of true values among draws: of coefficients, with their sigma, and of what was drawn beside."""
+    likely, samples, sigma = int(inclusion.argmax()), dense(coefficients[0]), coefficients[1]
     size = np.diff(draws.effects.indptr)
     pairs = {
-        "sigma": (truth.sigma, sigma),
+        "sigma": (truth.sigma, draws.beside["sigma"]),
         "log g": (np.log(truth.g), np.log(draws.beside["g"])),
         "h": (truth.h, draws.beside["h"]),
         "number of effects": (truth.effects.sum(), size),
@@ -133,14 +139,17 @@ def described(
 ) -> dict[str, Any]:
     """Return the record of a posterior and the truth."""
     draws, inclusion = posterior.draws, posterior.inclusion
-    samples, _ = problem.coefficients(posterior.chains, rng)
-    lower, upper = quantiles(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    coefficients = problem.coefficients(posterior.chains, rng)
+    lower, upper = quantiles(coefficients[0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     held = (lower <= truth.coefficients) & (truth.coefficients <= upper)
+    lower, upper = quantiles_in_models(coefficients[0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    held_if_included = (lower <= truth.coefficients) & (truth.coefficients <= upper)
     visible = truth.effects & (np.abs(truth.coefficients) > VISIBLE * truth.sigma / np.sqrt(len(problem.y)))
     groups = {"true effects": truth.effects, "visible effects": visible, "chosen": inclusion > 0.5}
     return {
-        "ranks": ranks(truth, dense(samples), draws, inclusion, row, rng),
-        "held": {name: [int(held[some].sum()), int(some.sum())] for name, some in groups.items()},
+        "ranks": ranks(truth, coefficients, draws, inclusion, row, rng),
+        "held": {name: [int(held[some].sum()), int(some.sum())] for name, some in groups.items()}
+        | {"true effects, included=True": [int(held_if_included[truth.effects].sum()), int(truth.effects.sum())]},
         "stated": [round(float(inclusion.sum()), 3), int(truth.effects.sum())],
     }
 

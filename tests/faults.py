@@ -932,6 +932,9 @@ FAULTS = [
         "rest = residual - sigma * rng",
         "rest = residual - 0.0 * rng",
     ),
+    Fault(
+        "effects as in all draws", "linear/samples.py", "yield int(place), values[draws]", "yield int(place), values"
+    ),
     Fault("one root of the inverse Gaussian", "linear/polya_gamma.py", "rng.random() * (1.0 + ratio) < ratio", "True"),
     Fault("Polya-Gamma draws not tilted", "linear/polya_gamma.py", "rng.random() < math.exp(-0.5 * u * u * x)", "True"),
     Fault("series with a wrong factor", "linear/polya_gamma.py", "term = (2 * n + 1) *", "term = (2 * n - 1) *"),
@@ -1129,6 +1132,12 @@ FAULTS = [
         "usual_velocity)",
     ),
     # studies
+    Fault(
+        "pairs without their volume",
+        "studies/regression_contenders.py",
+        "np.log(determinant) + (len(y)",
+        "(len(y)",
+    ),
     Fault(
         "exchanged records accepted", "studies/regression.py", '(record["test"], record["replicate"]) != cell', "False"
     ),

@@ -77,6 +77,22 @@ def test_intervals(fitted):
     assert lower[3] < 2.0 < upper[3] and lower[40] < -1.5 < upper[40]
 
 
+@pytest.mark.parametrize("positive", [False, True])
+def test_intervals_of_effects_if_there_is_one(positive):
+    """Those of the draws whose model has the predictor, with small effects of all beside them or without."""
+    x = np.column_stack([np.zeros(60), X])  # a predictor that is not used
+    model = exact(max_steps=4000, target_ess=1.0, target_rhat=9.0, positive=positive).fit(x, Y)
+    lower, upper = model.coef_interval(0.8, included=True)
+    some = np.linspace(0, model.inclusion_samples_.shape[0] - 1, len(model.coef_samples_)).astype(int)
+    present, draws = model.inclusion_samples_.toarray()[some].astype(bool), model.coef_samples_
+    assert (np.count_nonzero(draws, axis=0) > present.sum(0)).any() != positive
+    assert np.isnan(lower[~present.any(0)]).all() and np.isnan(lower[0])
+    for j in np.flatnonzero(present.any(0)):
+        assert [lower[j], upper[j]] == pytest.approx(np.quantile(draws[present[:, j], j], [0.1, 0.9]), abs=1e-12)
+    with pytest.raises(ValueError, match="included=True needs draws of models: choose method='gibbs'"):
+        SparseBayesRegressor("sgld", **QUICK).fit(X, Y).coef_interval(included=True)
+
+
 def test_threads_kinds_of_matrices_and_units(fitted):
     for jobs in (2, -1):
         assert np.array_equal(exact(n_jobs=jobs).fit(X, Y).coef_samples_, fitted.coef_samples_)

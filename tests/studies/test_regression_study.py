@@ -146,3 +146,25 @@ def test_steps_are_on_the_stated_scales():
     for method, scale in (("sgld", 0.0005), ("sgld-sa", 0.0005), ("psgld", 0.05), ("psgld-sa", 0.05)):
         chain = regression_paper.run(method, regression_data.make(1, 0), 8, 2, 0)
         assert np.allclose(chain.step_size, scale * np.arange(1, 9) ** (-1 / 3))
+
+
+def test_records_of_pairs_are_sums_over_all_models_of_two_predictors():
+    study = regression_data.make(2, 1)
+    record = fit_record("pairs", study, 0, SHORT)
+    z, y = (values - values.mean(0) for values in (study.x, study.y))
+    z /= z.std(0)
+    log_weight, mean = {}, {}
+    for i in range(200):
+        for j in range(i):
+            columns = z[:, [i, j]]
+            mean[i, j], rest, _, _ = np.linalg.lstsq(columns, y, rcond=None)
+            log_weight[i, j] = -0.5 * np.linalg.slogdet(columns.T @ columns)[1] - 0.5 * 99 * np.log(rest[0])
+    top = max(log_weight.values())
+    weight = {pair: np.exp(value - top) for pair, value in log_weight.items()}
+    coef, total = np.zeros(200), sum(weight.values())
+    for pair, value in weight.items():
+        coef[list(pair)] += value / total * mean[pair]
+    assert record["coef"] == pytest.approx(coef / study.x.std(0), abs=1e-5)
+    shares = [sum(value for pair, value in weight.items() if j in pair) / total for j in (0, 1)]
+    assert record["inclusion"] == pytest.approx(shares, abs=1e-9)
+    assert record["chosen_true"] + record["chosen_false"] == 3

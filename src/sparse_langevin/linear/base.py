@@ -1,6 +1,7 @@
 """The base of the scikit-learn estimators: what all have in common, from parameters to selection and diagnostics."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparse_langevin.linear import augmented
-from sparse_langevin.linear.checks import RULES
+from sparse_langevin.linear.checks import RULES, check_level
 from sparse_langevin.linear.choices import chosen
 from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
 from sparse_langevin.linear.design import Array, Design
@@ -25,8 +26,9 @@ from sparse_langevin.linear.groups import Groups
 from sparse_langevin.linear.inference_data import inference_data
 from sparse_langevin.linear.moments import Scale
 from sparse_langevin.linear.runner import Plan
-from sparse_langevin.linear.samples import Samples
+from sparse_langevin.linear.samples import Samples, quantiles, quantiles_in_models
 from sparse_langevin.linear.settling import Diagnosis, Posterior
+from sparse_langevin.runtime.threads import in_one_blas_thread
 from sparse_langevin.runtime.warn import warn
 
 if TYPE_CHECKING:
@@ -98,6 +100,28 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         each, rng = self._each(), np.random.default_rng(0)
         predictive = None if X is None else np.concatenate(list(self._new_responses(self._new_rows(X), rng)))
         return inference_data(self, each, predictors, predictive, None if y is None else self._coded(y))
+
+    @in_one_blas_thread
+    def coef_interval(self, level: float = 0.95, *, included: bool = False) -> tuple[Array, Array]:
+        """Return the equal-tailed posterior intervals of the coefficients, in the shape of ``coef_``.
+
+        With ``included`` they are those of an effect, if the predictor has one: of the draws whose model has it, and
+        NaN where there are none. If effects are as the prior takes them to be, these hold the share ``level`` of all
+        effects, those that are too small to be seen among them; without it an interval may be zero alone.
+        """
+        check_level(level)
+        check_is_fitted(self)
+        fits = self._fits()
+        if included and not all(hasattr(one, "inclusion_samples_") for one in fits):
+            raise ValueError("included=True needs draws of models: choose method='gibbs'")
+        find = quantiles_in_models if included else quantiles
+        each = [find(samples, [(1 - level) / 2, (1 + level) / 2]) for one in fits for samples in one._each()]
+        lower, upper = np.stack(each, axis=1).astype(self._precision).reshape(2, *self.coef_.shape)
+        return lower, upper
+
+    def _fits(self) -> Sequence["SparseBayes"]:
+        """Return the fit to each response."""
+        return [self]
 
     def _each(self) -> list[Samples]:
         """Return draws of the coefficients, (draws, predictors), for each row of ``coef_``."""

@@ -11,15 +11,14 @@ from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from sparse_langevin.linear.by_steps import GIBBS, BySteps
-from sparse_langevin.linear.checks import check_level, checked_weights
+from sparse_langevin.linear.checks import checked_weights
 from sparse_langevin.linear.class_steps import class_chains
 from sparse_langevin.linear.families.classes import Classes
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Rows, Scale
-from sparse_langevin.linear.samples import Samples, dense, in_units, interval, moments_of, scores
+from sparse_langevin.linear.samples import Samples, dense, in_units, moments_of, scores
 from sparse_langevin.runtime.threads import in_one_blas_thread
 from sparse_langevin.runtime.warn import warn
 
@@ -141,13 +140,6 @@ class SparseBayesClassifier(ClassifierMixin, BySteps):  # type: ignore[misc]
         best = self.predict_proba(X).argmax(1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
-
-    def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return the equal-tailed posterior intervals of the coefficients, in the shape of ``coef_``."""
-        check_level(level)
-        check_is_fitted(self)
-        lower, upper = zip(*[interval(samples, level) for samples in self._samples], strict=True)
-        return np.array(lower, self._precision), np.array(upper, self._precision)
 
     @property
     def coef_samples_(self) -> Array:

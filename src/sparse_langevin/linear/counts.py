@@ -7,14 +7,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import mean_poisson_deviance
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sparse_langevin.linear.base import SparseBayes
 from sparse_langevin.linear.checks import check_level, checked_weights
 from sparse_langevin.linear.families.exposed import Exposed
 from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Rows, Scale
-from sparse_langevin.linear.samples import Samples, dense, in_units, interval, moments_of, scores
+from sparse_langevin.linear.samples import Samples, dense, in_units, moments_of, scores
 from sparse_langevin.runtime.threads import in_one_blas_thread
 
 WHOLE = 2.0**53
@@ -119,13 +119,6 @@ class SparseBayesCountRegressor(RegressorMixin, SparseBayes):  # type: ignore[mi
             new = np.concatenate(list(self._new_responses(X[some], rng, exposure[some])))
             bounds[:, some] = np.quantile(new, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf")
         return bounds[0], bounds[1]
-
-    def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return the equal-tailed posterior intervals of the coefficients."""
-        check_level(level)
-        check_is_fitted(self)
-        lower, upper = interval(self._samples, level)
-        return lower.astype(self._precision), upper.astype(self._precision)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return D^2, the share of the Poisson deviance that is explained, as scikit-learn's PoissonRegressor does."""

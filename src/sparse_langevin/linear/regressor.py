@@ -15,7 +15,7 @@ from sparse_langevin.linear.gaussian import Array
 from sparse_langevin.linear.moments import Observations, observed
 from sparse_langevin.linear.one_response import OneResponse
 from sparse_langevin.linear.residuals import look_at_residuals
-from sparse_langevin.linear.samples import Samples, dense, interval
+from sparse_langevin.linear.samples import Samples, dense
 from sparse_langevin.runtime.threads import in_one_blas_thread
 
 
@@ -202,15 +202,6 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         lower, upper = np.stack(bounds, axis=-1).reshape(2, X.shape[0], *self.coef_.shape[:-1])
         return self._as_precise(lower, X), self._as_precise(upper, X)
 
-    @in_one_blas_thread
-    def coef_interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return the equal-tailed posterior intervals of the coefficients, in the shape of ``coef_``."""
-        check_level(level)
-        check_is_fitted(self)
-        lower, upper = zip(*[interval(one._samples, level) for one in self._fits()], strict=True)
-        bounds = np.array([lower, upper], self._precision).reshape(2, *self.coef_.shape)
-        return bounds[0], bounds[1]
-
     @property
     @in_one_blas_thread
     def coef_samples_(self) -> Array:
@@ -218,7 +209,6 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         return dense(self._each()[0])
 
     def _fits(self) -> "list[SparseBayesRegressor]":
-        """Return the fit to each response."""
         return getattr(self, "estimators_", [self])
 
     def _each(self) -> list[Samples]:

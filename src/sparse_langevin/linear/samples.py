@@ -137,7 +137,24 @@ def quantiles(samples: Samples, probabilities: Sequence[float]) -> Array:
     return found
 
 
-def interval(samples: Samples, level: float) -> tuple[Array, Array]:
-    """Return the equal-tailed interval of each coefficient."""
-    lower, upper = quantiles(samples, [(1 - level) / 2, (1 + level) / 2])
-    return lower, upper
+def quantiles_in_models(samples: Samples, probabilities: Sequence[float]) -> Array:
+    """Return quantiles of each coefficient over the draws whose model has its predictor; NaN if there are none."""
+    found = np.full((len(probabilities), samples.shape[1]), np.nan)
+    for place, values in _in_models(samples):
+        found[:, place] = np.quantile(values, probabilities)
+    return found
+
+
+def _in_models(samples: Samples) -> Iterator[tuple[int, Array]]:
+    """Yield each predictor that is in some models, with its coefficients there."""
+    by_column = samples.effects.tocsc() if isinstance(samples, Mixed) else sparse.csc_array(samples)
+    ends = by_column.indptr
+    if not isinstance(samples, Mixed):
+        for place in np.flatnonzero(np.diff(ends)):
+            yield int(place), by_column.data[ends[place] : ends[place + 1]]
+        return
+    for places, block in samples.blocks():
+        for place, own, values in zip(places, np.searchsorted(samples.places, places), block.T, strict=True):
+            draws = by_column.indices[ends[own] : ends[own + 1]]
+            if len(draws):
+                yield int(place), values[draws]

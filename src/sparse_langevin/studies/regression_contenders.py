@@ -27,7 +27,8 @@ LABELS = (
     {GIBBS.name: "Gibbs, the library's default"}
     | {name: f"{name.upper()}, library" for name in reversed(METHODS)}
     | {PAPER + name: f"{name.upper()}, as printed" for name in reversed(METHODS)}
-    | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression", "oracle": "oracle"}
+    | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression"}
+    | {"pairs": "told that two predictors matter", "oracle": "oracle"}
 )
 DRAWS = 400  # about how many draws of each effect are kept for the figures
 EFFECT = slice(0, len(EFFECTS))
@@ -90,7 +91,13 @@ def fit_record(name: str, study: Study, seed: int, lengths: Lengths) -> Record:
 
 
 def _fit(name: str, study: Study, seed: int, lengths: Lengths) -> Fit:
-    others: dict[str, Callable[[Study], Fit]] = {"emvs": _emvs, "lasso-cv": _lasso, "ard": _ard, "oracle": _oracle}
+    others: dict[str, Callable[[Study], Fit]] = {
+        "emvs": _emvs,
+        "lasso-cv": _lasso,
+        "ard": _ard,
+        "pairs": _pairs,
+        "oracle": _oracle,
+    }
     if name in others:
         return others[name](study)
     if name.startswith(PAPER):
@@ -168,6 +175,33 @@ def _ard(study: Study) -> Fit:
     deviation[kept] = np.sqrt(np.diag(model.sigma_)) / scaler.scale_[kept]
     bounds = np.stack([coef, deviation, coef - 1.96 * deviation, coef + 1.96 * deviation])
     return Fit(coef, float(model.intercept_ - scaler.mean_ @ coef), chosen=kept, interval=bounds[:, EFFECT])
+
+
+def _pairs(study: Study) -> Fit:
+    """Average over all models of two predictors, with their evidence; choose the three most probable predictors.
+
+    It knows how many effects there are, but not which, and that one false choice does not count. Under wide priors of
+    the coefficients, their evidence is (det X'X)^-1/2 RSS^-(n - 1)/2.
+    """
+    scaler, z = _standardised(study)
+    y = study.y - study.y.mean()
+    gram, product = z.T @ z, z.T @ y
+    i, j = np.triu_indices(len(product), 1)
+    determinant = gram[i, i] * gram[j, j] - gram[i, j] ** 2
+    first = (gram[j, j] * product[i] - gram[i, j] * product[j]) / determinant
+    second = (gram[i, i] * product[j] - gram[i, j] * product[i]) / determinant
+    rest = y @ y - first * product[i] - second * product[j]
+    evidence = -0.5 * (np.log(determinant) + (len(y) - 1) * np.log(rest))
+    weight = np.exp(evidence - evidence.max())
+    weight /= weight.sum()
+    coef, inclusion = np.zeros(len(product)), np.zeros(len(product))
+    for places, values in ((i, first), (j, second)):
+        np.add.at(coef, places, weight * values)
+        np.add.at(inclusion, places, weight)
+    coef /= scaler.scale_
+    chosen = np.zeros(len(coef), bool)
+    chosen[np.argsort(-inclusion)[: len(EFFECTS) + 1]] = True
+    return Fit(coef, float(study.y.mean() - scaler.mean_ @ coef), inclusion=inclusion, chosen=chosen)
 
 
 def _oracle(study: Study) -> Fit:
