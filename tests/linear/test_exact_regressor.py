@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from sparse_langevin import SparseBayesClassifier, SparseBayesRegressor
 from sparse_langevin.linear import base
-from sparse_langevin.linear.choices import below_false_discovery_rate, chosen
+from sparse_langevin.linear.choices import chosen, most_probable
 from sparse_langevin.linear.credible import CredibleSet
 
 rng = np.random.default_rng(0)
@@ -252,15 +252,33 @@ def test_two_effects_in_one_credible_set_are_both_chosen():
     present = sparse.csr_array(np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 0]] * 2))
     inclusion = np.asarray(present.mean(0)).ravel()
     group = CredibleSet(np.array([0, 1, 2]), 1.0, 0.6)
-    found = chosen("auto", inclusion, 0.15, 0.1, present, [group])
+    found = chosen("auto", inclusion, 0.15, 0.1, 1.0, present, [group])
     assert inclusion == pytest.approx([0.8, 0.4, 0.2]) and list(found) == [True, True, False]
 
 
-def test_the_false_discovery_rate_is_that_of_the_probabilities():
+@pytest.mark.parametrize(
+    ("limit", "expected"),  # expected shares 0.01, 0.03, 0.12, 0.29; numbers 0.01, 0.06, 0.36, 1.16
+    [
+        ({"share": 0.1}, [1, 3]),
+        ({"share": 0.15}, [1, 2, 3]),
+        ({"share": 0.001}, []),
+        ({"number": 0.05}, [1]),
+        ({"number": 1.0}, [1, 2, 3]),
+        ({"number": 1.2}, [0, 1, 2, 3]),
+    ],
+)
+def test_false_choices_are_those_that_the_probabilities_say(limit, expected):
     inclusion = np.array([0.2, 0.99, 0.7, 0.95, 0.0])
-    assert np.flatnonzero(below_false_discovery_rate(inclusion, 0.1)).tolist() == [1, 3]  # 0.01, 0.03, 0.12
-    assert np.flatnonzero(below_false_discovery_rate(inclusion, 0.15)).tolist() == [1, 2, 3]
-    assert not below_false_discovery_rate(inclusion, 0.001).any()
+    assert np.flatnonzero(most_probable(inclusion, **limit)).tolist() == expected
+
+
+def test_one_false_choice_can_be_expected(fitted):
+    """The estimator passes its limit on."""
+    few, many = (clone(fitted).set_params(selection="pfer", pfer=pfer).fit(X, Y) for pfer in (0.1, 5.0))
+    for model in (few, many):
+        false = 1 - model.inclusion_probability_
+        assert false[model.get_support()].sum() <= model.pfer < false[model.get_support()].sum() + 1
+    assert few.get_support().sum() == 2 < many.get_support().sum()
 
 
 def test_noise_with_heavy_tails():

@@ -52,6 +52,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     threshold: float = 0.25  # in simulations (benchmarks.calibration) the F1 score is as high as with 0.5 or higher
     selection: str = "auto"
     fdr: float = 0.1
+    pfer: float = 1.0
     fit_intercept: bool = True
     groups: Any = None
     n_chains: int = 4
@@ -76,7 +77,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         present = getattr(self, "inclusion_samples_", None)
         if present is None and self.selection in ("sets", "best"):
             raise ValueError(f"selection={self.selection!r} needs draws of models: choose method='gibbs'")
-        found = chosen(self.selection, self.inclusion_probability_, self.threshold, self.fdr, present, self._sets())
+        found = self._chosen(self.selection, self.inclusion_probability_, present, self._sets())
         rest = getattr(self, "_summary", np.empty(0, np.intp))
         if self.selection == "auto" and len(rest):
             found[rest] = True
@@ -88,6 +89,9 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 UserWarning,
             )
         return found
+
+    def _chosen(self, selection: str, inclusion: Array, present: Any, sets: Sequence[CredibleSet]) -> NDArray[np.bool_]:
+        return chosen(selection, inclusion, self.threshold, self.fdr, self.pfer, present, sets)
 
     def to_arviz(self, X: Any = None, y: Any = None, *, predictors: Any = None) -> "InferenceData":
         """Return all draws as ArviZ's InferenceData, with the chains kept apart.
@@ -230,7 +234,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self._summary = np.empty(0, np.intp)
         if (np.diff(present.indptr) > 0).mean() > self.threshold:
             fitted = [design.combine(np.asarray(effects.mean(0)).ravel()) for effects in by_response]
-            sure = chosen("auto", inclusion, self.threshold, self.fdr, present, sets)
+            sure = self._chosen("auto", inclusion, present, sets)
             self._summary = used[summary(design, max(fitted, key=np.linalg.norm), np.flatnonzero(sure))]
         self._report_unsettled(posterior)
 

@@ -59,6 +59,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "v1": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),
     "threshold": (lambda value: _is_number(value) and 0 <= value < 1, "at least 0 and below 1"),
     "selection": (lambda value: value in CHOICES, f"one of {', '.join(CHOICES)}"),
+    "pfer": (_is_positive, POSITIVE),
     "fdr": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
     "fit_intercept": (_is_true_or_false, "True or False"),
     "warm_start": (_is_true_or_false, "True or False"),

@@ -1,5 +1,6 @@
 """Which predictors are chosen, given what is known of each of them."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from scipy import sparse
 from sparse_langevin.linear.credible import CredibleSet
 from sparse_langevin.linear.design import Array
 
-CHOICES = ("auto", "threshold", "fdr", "sets", "best")
+CHOICES = ("auto", "threshold", "fdr", "pfer", "sets", "best")
 
 
 def chosen(
@@ -18,6 +19,7 @@ def chosen(
     inclusion: Array,
     threshold: float,
     fdr: float,
+    pfer: float,
     present: sparse.csr_array | None,
     sets: Sequence[CredibleSet],
 ) -> NDArray[np.bool_]:
@@ -25,15 +27,18 @@ def chosen(
 
     ``"threshold"``: those with an inclusion probability above the threshold. ``"auto"``: these, but of the members of
     a credible set only its representative and those whose probability is above the threshold even if the representative
-    is in the model, so that they are no alternatives to it. ``"sets"``: the representatives alone. ``"fdr"``: as many
-    of the most probable ones as have, on average, at most the share ``fdr`` of predictors without an effect.
-    ``"best"``: the model that was drawn most often. ``present`` has the predictors of each draw.
+    is in the model, so that they are no alternatives to it. ``"sets"``: the representatives alone. ``"fdr"`` and
+    ``"pfer"``: as many of the most probable ones as have, on average, at most the share ``fdr`` of predictors without
+    an effect, or the number ``pfer`` of them. ``"best"``: the model that was drawn most often. ``present`` has the
+    predictors of each draw.
     """
     if selection == "best":
         assert present is not None
         return best_model(present)
     if selection == "fdr":
-        return below_false_discovery_rate(inclusion, fdr)
+        return most_probable(inclusion, share=fdr)
+    if selection == "pfer":
+        return most_probable(inclusion, number=pfer)
     found = inclusion > threshold if selection != "sets" else np.zeros(len(inclusion), bool)
     if selection == "auto" and present is not None:
         for group in sets:
@@ -50,12 +55,12 @@ def beside_representative(present: sparse.csr_array, group: CredibleSet) -> Arra
     return found
 
 
-def below_false_discovery_rate(inclusion: Array, rate: float) -> NDArray[np.bool_]:
-    """Choose the most probable predictors, whose mean probability of no effect is at most ``rate``."""
+def most_probable(inclusion: Array, number: float = math.inf, share: float = 1.0) -> NDArray[np.bool_]:
+    """Choose as many of the most probable predictors as can be expected to have that number and share of false ones."""
     order = np.argsort(-inclusion, kind="stable")
-    share = np.cumsum(1 - inclusion[order]) / np.arange(1, len(order) + 1)
+    false, count = np.cumsum(1 - inclusion[order]), np.arange(1, len(order) + 1)
     found = np.zeros(len(inclusion), bool)
-    found[order[: int(np.searchsorted(share, rate, side="right"))]] = True
+    found[order[(false <= number) & (false <= share * count)]] = True
     return found
 
 

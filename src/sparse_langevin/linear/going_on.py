@@ -17,6 +17,7 @@ LATER = {  # parameters that leave the chains as they are, so that these can go 
     "threshold",
     "selection",
     "fdr",
+    "pfer",
     "max_steps",
     "target_rhat",
     "target_ess",

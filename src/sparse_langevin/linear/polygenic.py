@@ -21,7 +21,7 @@ WIDTH = 256  # predictors whose small effects are made at a time
 VALUES = np.concatenate([[0.0], np.exp(np.linspace(np.log(0.02), np.log(50.0), 10))])
 
 
-def log_prior(share: float = 0.1) -> Array:
+def log_prior(share: float = 0.2) -> Array:
     """Return log p(h): zero with probability 1 - share, otherwise log(h) is logistic."""
     logit = np.log(VALUES[1:])
     weight = np.exp(-np.abs(logit)) / (1 + np.exp(-np.abs(logit))) ** 2

@@ -48,9 +48,12 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         set only one representative, and members that are above the threshold beside it; if there are none although
         predictors matter, a few that together reproduce the predictions, with a warning. ``"threshold"``: those above
         the threshold only. ``"sets"``: the representatives only. ``"fdr"``: the most probable ones, as many as keep the
-        expected share of false ones at ``fdr``. ``"best"``: the model that was drawn most often.
+        expected share of false ones at ``fdr``. ``"pfer"``: as many as keep their expected number at ``pfer``.
+        ``"best"``: the model that was drawn most often.
     fdr
         The expected share of chosen predictors without an effect, for ``selection="fdr"``.
+    pfer
+        Their expected number, for ``selection="pfer"``. With 1 or more there is always one that is chosen.
     fit_intercept
         Whether the mean of the response is learned; if not, predictors and response are taken as centred at zero.
     groups
@@ -85,8 +88,8 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
     warm_start
         If true, the chains are kept, also in a pickle, and another `fit` to the same data goes on where they stopped:
         after raising ``max_steps`` or ``target_ess`` it costs only what is added. If the data or parameters that change
-        the chains are others (all but ``max_steps``, the targets, ``threshold``, ``selection``, ``fdr``, ``n_jobs`` and
-        ``verbose``), it starts anew, and so it does after an interruption. Needs ``method="gibbs"``.
+        the chains are others (all but ``max_steps``, the targets, what is chosen, ``n_jobs`` and ``verbose``), it
+        starts anew, and so it does after an interruption. Needs ``method="gibbs"``.
     verbose
         Whether to show a progress bar for chains over models: the steps taken, and what has not settled yet.
     n_jobs

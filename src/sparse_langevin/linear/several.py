@@ -81,6 +81,6 @@ def describe(model: Any, fitted: Sequence[Any]) -> None:
 
 def support(model: Any) -> NDArray[np.bool_]:
     """Return the predictors that are chosen for any response."""
-    ways = {name: getattr(model, name) for name in ("threshold", "selection", "fdr")}
+    ways = {name: getattr(model, name) for name in ("threshold", "selection", "fdr", "pfer")}
     found: NDArray[np.bool_] = np.any([one.set_params(**ways)._get_support_mask() for one in model.estimators_], axis=0)
     return found

@@ -21,7 +21,7 @@ from scipy.special import gammaln, logsumexp
 
 Array = NDArray[np.float64]
 
-FEWEST = 1.0  # smallest expected number of effects
+FEWEST = 0.5  # smallest expected number of effects
 RESOLVED = 40.0  # squared standard errors; with 20, chains wander longer between many effects and the polygenic part
 USUAL = 0.25  # expected effects per observation up to which all orders of magnitude are equally likely
 MOST_RESOLVED = 1e8  # largest n g

@@ -22,9 +22,10 @@ from sparse_langevin.studies.regression_data import EFFECTS, Study
 Array = NDArray[np.float64]
 Record = dict[str, Any]
 
+PFER = "gibbs-pfer"  # as many are chosen as can be expected to have one among them that has no effect
 PAPER = "paper-"  # the prefix of the algorithms as printed
 LABELS = (
-    {GIBBS.name: "Gibbs, the library's default"}
+    {GIBBS.name: "Gibbs, the library's default", PFER: "the same, selection='pfer'"}
     | {name: f"{name.upper()}, library" for name in reversed(METHODS)}
     | {PAPER + name: f"{name.upper()}, as printed" for name in reversed(METHODS)}
     | {"emvs": "EMVS", "lasso-cv": "LassoCV", "ard": "ARDRegression"}
@@ -102,13 +103,15 @@ def _fit(name: str, study: Study, seed: int, lengths: Lengths) -> Fit:
         return others[name](study)
     if name.startswith(PAPER):
         return _paper(name.removeprefix(PAPER), study, seed, lengths)
+    if name == PFER:
+        return _library(GIBBS.name, study, seed, lengths, selection="pfer")
     return _library(name, study, seed, lengths)
 
 
-def _library(method: str, study: Study, seed: int, lengths: Lengths) -> Fit:
-    """Fit the library's regressor with its defaults."""
+def _library(method: str, study: Study, seed: int, lengths: Lengths, **options: Any) -> Fit:
+    """Fit the library's regressor, with its defaults but for the lengths and ``options``."""
     model = SparseBayesRegressor(
-        method=method, burn_in=lengths.burn_in, max_steps=lengths.max_steps, n_jobs=1, random_state=seed
+        method=method, burn_in=lengths.burn_in, max_steps=lengths.max_steps, n_jobs=1, random_state=seed, **options
     ).fit(study.x, study.y)
     selects = method_named(method, also=[GIBBS]).selects
     bounds = np.stack([model.coef_, model.coef_std_, *model.coef_interval()])
