@@ -178,7 +178,7 @@ def compared(data: str, entries: dict[str, list[Entry]]) -> list[Record]:
 def problem_of(x: np.ndarray, y: np.ndarray) -> normal.Problem:
     """Return the posterior that the regressor samples by default."""
     design, target, rest, scale = observed(x, y).design()
-    return normal.Problem(design, target, rest, float(scale.size), background=Background.of(design, target))
+    return normal.Problem(design, target, rest, float(scale.size), background=Background.of(design, target, scale.size))
 
 
 def ours(problem: normal.Problem, rows: np.ndarray, lengths: tuple[int, int], seed: int) -> Entry:

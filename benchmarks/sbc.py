@@ -59,7 +59,7 @@ def problem_of(x: np.ndarray) -> normal.Problem:
     n, p = x.shape
     design = Design(x, np.zeros(p), np.ones(p), None)
     nothing = np.zeros(n)
-    return normal.Problem(design, nothing, 0.0, float(n), background=Background.of(design, nothing), fitted_means=0)
+    return normal.Problem(design, nothing, 0.0, float(n), background=Background.of(design, nothing, n), fitted_means=0)
 
 
 def predictors(n: int, p: int, seed: Any) -> np.ndarray:
@@ -76,7 +76,7 @@ def draw(problem: normal.Problem, rng: np.random.Generator) -> tuple[normal.Prob
     joint = np.exp(problem.prior + models - (problem.prior + models).max())
     where = int(rng.choice(joint.size, p=(joint / joint.sum()).ravel()))
     of_g, k = divmod(where, len(size))
-    share = np.exp(polygenic.log_prior())
+    share = np.exp(polygenic.log_prior(n, p))
     h = int(rng.choice(len(share), p=share / share.sum()))
     sigma = float(np.sqrt(0.5 * problem.nu * problem.lambda_ / rng.standard_gamma(0.5 * problem.nu)))
     effects = np.zeros(p, dtype=bool)
@@ -85,7 +85,7 @@ def draw(problem: normal.Problem, rng: np.random.Generator) -> tuple[normal.Prob
     beta = np.where(effects, sigma * np.sqrt(g) * rng.standard_normal(p), 0.0)
     beta += sigma * np.sqrt(polygenic.VALUES[h] / p) * rng.standard_normal(p)
     y = problem.design.combine(beta) + sigma * rng.standard_normal(n)
-    return replace(problem, y=y, background=Background.of(problem.design, y)), Truth(effects, beta, sigma, g, h)
+    return replace(problem, y=y, background=Background.of(problem.design, y, n)), Truth(effects, beta, sigma, g, h)
 
 
 def ranks(

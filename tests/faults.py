@@ -918,14 +918,16 @@ FAULTS = [
         "the least frequent model", "linear/choices.py", "models.most_common(1)[0][0]", "models.most_common()[-1][0]"
     ),
     Fault("outliers not noticed", "linear/residuals.py", "if abs(residual[worst]) > expected:", "if False:"),
-    Fault("no prior of h", "linear/polygenic.py", "log_prior() - 0.5 *", "-0.5 *"),
+    Fault("no prior of h", "linear/polygenic.py", "log_prior(size, p) - 0.5 *", "-0.5 *"),
     Fault(
         "members of the model changed at another rate",
         "linear/informed.py",
         "0.5 * (1.0 + explore * (1.0 + 1.0 / odds))",
         "0.3 * (1.0 + explore * (1.0 + 1.0 / odds))",
     ),
-    Fault("h without its determinant", "linear/polygenic.py", "log_prior() - 0.5 *", "log_prior() - 0.0 *"),
+    Fault(
+        "h without its determinant", "linear/polygenic.py", "log_prior(size, p) - 0.5 *", "log_prior(size, p) - 0.0 *"
+    ),
     Fault(
         "small effects without noise",
         "linear/polygenic.py",

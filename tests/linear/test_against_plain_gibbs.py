@@ -55,7 +55,7 @@ def plain_gibbs(case, seed):
     n, p = z.shape
     values, vectors = np.linalg.eigh(z @ z.T / p)
     values = np.maximum(values, 0.0)
-    turned, target, log_h = vectors.T @ z, vectors.T @ y, polygenic.log_prior()
+    turned, target, log_h = vectors.T @ z, vectors.T @ y, polygenic.log_prior(n, p)
     beta, inside, sigma2, g, h = np.zeros(p), np.zeros(p, bool), 1.0, len(case.grid) // 2, 0
     rows = np.empty((SWEEPS, p + 4))
     for i in range(-BURN_IN, SWEEPS):
@@ -85,7 +85,7 @@ def test_means_and_deviations_of_coefficients_and_hyperparameters(small):
     y = x[:, 1] + 0.35 * x[:, 7] - 0.35 * x[:, 12] + small * x @ rng.standard_normal(p) + rng.standard_normal(n)
     y = (y - y.mean()) / y.std()
     design = Design(x, x.mean(0), x.std(0), None)
-    case = Problem(design, y, 0.0, float(n), background=Background.of(design, y))
+    case = Problem(design, y, 0.0, float(n), background=Background.of(design, y, float(n)))
     chains = np.stack([plain_gibbs(case, seed) for seed in range(CHAINS)])
     assert diagnostics.rhat(chains).max() < 1.01
     assert diagnostics.ess(chains).min() > 1000  # errors of 0.03 deviations

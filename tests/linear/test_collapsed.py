@@ -35,7 +35,7 @@ LABELS = np.array([3, 1, 0, 0, 1, 2, 1, 4, 3])  # groups of one to three predict
 def problem(x, y, small_effects=False, rest=0.0, groups=None):
     design = Design(x, x.mean(0), x.std(0), None)
     y = (y - y.mean()) / y.std()
-    background = Background.of(design, y) if small_effects else None
+    background = Background.of(design, y, float(len(y))) if small_effects else None
     return Problem(design, y, rest, float(len(y)), background=background, groups=groups)
 
 
@@ -43,7 +43,7 @@ def weighed(case, guests=None, labels=LABELS):
     """Return all models, and their posterior with h and g; at most ``guests`` of the fifth predictor and later ones."""
     z, y, p = case.design.columns(np.arange(case.design.size)), case.y, case.design.size
     n, target = len(y), NormalRegression(case).target
-    log_h = polygenic.log_prior() if case.background is not None else np.zeros(1)
+    log_h = polygenic.log_prior(case.size, p) if case.background is not None else np.zeros(1)
     labels = np.arange(p) if case.groups is None else labels
     models = [model for model in itertools.product([0, 1], repeat=labels.max() + 1)]
     models = [model for model in models if guests is None or sum(model[4:]) <= guests]

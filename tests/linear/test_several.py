@@ -143,7 +143,8 @@ def test_what_depends_on_the_predictors_is_computed_once(monkeypatch):
 def test_the_background_of_another_response():
     x, y = X[:15], Y[:15]
     design = Design(x, x.mean(0), x.std(0), None)
-    found, expected = Background.of(design, y[:, 0]).for_response(design, y[:, 1]), Background.of(design, y[:, 1])
+    first, expected = (Background.of(design, y[:, k], 15.0) for k in (0, 1))
+    found = first.for_response(design, y[:, 1])
     for name in ("square", "product", "total", "response", "log_weight"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, atol=1e-10)
 

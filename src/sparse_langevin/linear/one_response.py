@@ -88,7 +88,7 @@ class OneResponse(BySteps):
                 y,
                 rest,
                 float(scale.size),
-                background=None if self.positive else shared.background_of(design, y),  # it has both signs
+                background=None if self.positive else shared.background_of(design, y, scale.size),  # both signs
                 fitted_means=int(self.fit_intercept),
                 groups=groups,
             )

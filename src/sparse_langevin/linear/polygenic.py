@@ -1,6 +1,8 @@
 r"""Many small effects beside the few that are selected: y = X beta + u + noise with u ~ N(0, sigma^2 h K), K = ZZ'/p.
 
-It is as if every predictor had one more coefficient b_j ~ N(0, sigma^2 h/p). With K = U diag(lambda) U', the inverse
+It is as if every predictor had one more coefficient b_j ~ N(0, sigma^2 h/p). They are small if n observations could
+not tell one of them from nothing, which is what the prior asks for; or else, with few predictors, the effects that
+matter would be taken for small ones of all. With K = U diag(lambda) U', the inverse
 of I + hK is known for every h; products of columns are then x'(I + hK)^-1 x. h is one of a few values, among them zero,
 and is drawn together with g given the model.
 """
@@ -18,14 +20,22 @@ from sparse_langevin.runtime.jit import compiled
 
 BLOCK = 1 << 19  # numbers of a block of columns
 WIDTH = 256  # predictors whose small effects are made at a time
+UNRESOLVED = 5.0  # squared standard errors of a small effect
+SHARE, MANY = 0.25, 100.0  # probability that there are small effects: of many predictors, and of so many half of that
 VALUES = np.concatenate([[0.0], np.exp(np.linspace(np.log(0.02), np.log(50.0), 10))])
 
 
-def log_prior(share: float = 0.2) -> Array:
-    """Return log p(h): zero with probability 1 - share, otherwise log(h) is logistic."""
+def log_prior(n: float, p: int) -> Array:
+    """Return log p(h) up to a constant.
+
+    Zero has the weight 1 - s with s = p/(4 (p + 100)); otherwise log(h) is logistic with the weight
+    s exp(-(n h/(5 p))^2), where n h/p is the squared size of a small effect in units of its standard error.
+    """
+    share = SHARE * p / (p + MANY)
     logit = np.log(VALUES[1:])
     weight = np.exp(-np.abs(logit)) / (1 + np.exp(-np.abs(logit))) ** 2
-    found: Array = np.log(np.concatenate([[1 - share], share * weight / weight.sum()]))
+    small = -((n * VALUES[1:] / (UNRESOLVED * p)) ** 2)
+    found: Array = np.concatenate([[np.log(1 - share)], np.log(share * weight / weight.sum()) + small])
     return found
 
 
@@ -47,8 +57,8 @@ class Background:
     """The response, rotated."""
 
     @classmethod
-    def of(cls, design: Design, y: Array) -> "Background":
-        """Compute the spectrum, column block by column block."""
+    def of(cls, design: Design, y: Array, size: float) -> "Background":
+        """Compute the spectrum, column block by column block; the rows stand for ``size`` observations."""
         n, p = len(y), design.size
         blocks = [np.arange(i, min(i + max(1, BLOCK // n), p)) for i in range(0, p, max(1, BLOCK // n))]
         kernel = np.zeros((n, n))
@@ -64,7 +74,7 @@ class Background:
             z = vectors.T @ design.columns(block)
             square[:, block] = shrink @ (z * z)
             product[:, block] = (shrink * turned) @ z
-        log_weight = log_prior() - 0.5 * np.log1p(VALUES[:, None] * values).sum(1)
+        log_weight = log_prior(size, p) - 0.5 * np.log1p(VALUES[:, None] * values).sum(1)
         return cls(vectors, values, square, product, shrink @ turned**2, log_weight, turned)
 
     def for_response(self, design: Design, y: Array) -> "Background":

@@ -33,12 +33,12 @@ class Shared:
     design: Design | None = None
     background: Background | None = None
 
-    def background_of(self, design: Design, y: Array) -> Background | None:
+    def background_of(self, design: Design, y: Array, size: float) -> Background | None:
         """Return the small effects of all predictors for a response; None if they would take too long."""
         if not affordable(len(y), design.size):
             return None
         if self.background is None:
-            self.background = Background.of(design, y)
+            self.background = Background.of(design, y, size)
             return self.background
         return self.background.for_response(design, y)
 
