@@ -206,8 +206,8 @@ def test_with_six_rows_nothing_is_claimed():
 
 def test_small_effects_of_all_columns_are_mentioned():
     rng = np.random.default_rng(9)
-    x = rng.standard_normal((100, 30))
-    y = x @ rng.standard_normal(30) / 3 + rng.standard_normal(100)
+    x = rng.standard_normal((100, 120))
+    y = x @ rng.standard_normal(120) / 7 + rng.standard_normal(100)
     found = select_variables(table(numbers(x), y), Settings(folds=0))
     assert found.small_effects > 0.5 and "all columns together have small effects" in " ".join(sentences(found))
 

@@ -7,7 +7,7 @@ from sparse_langevin.linear.tables.findings import listed, shortened, with_unit
 from sparse_langevin.linear.tables.results import Item, Selection
 from sparse_langevin.reports.page import Picture, Section, Table, png, render
 
-MENTIONED = 0.25  # probability of small effects of all columns, from which on they are mentioned; it is less before the data
+MENTIONED = 0.25  # probability of small effects of all columns, from which on they are mentioned: more than before
 NOTHING = (
     "No column could be told apart from no effect. That does not show that there is none: there may be too few rows."
 )
