@@ -236,7 +236,7 @@ def test_awkward_data():
         ({"expected_r2": 1}, "expected_r2 must be between 0 and 1, both excluded, got 1"),
         ({"v0": -1.0}, "v0 must be a positive, finite number, or None, got -1.0"),
         ({"v1": np.inf}, "v1 must be a positive, finite number, or None, got inf"),
-        ({"threshold": 1.0}, "threshold must be at least 0 and below 1, got 1.0"),
+        ({"threshold": 1.0}, "threshold must be at least 0 and below 1, or None, got 1.0"),
         ({"n_chains": 0}, "n_chains must be a whole number of at least 1, got 0"),
         ({"n_chains": 2.5}, "n_chains must be a whole number of at least 1, got 2.5"),
         ({"burn_in": "long"}, "burn_in must be a whole number of at least 1, or None, got 'long'"),

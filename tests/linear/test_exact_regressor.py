@@ -247,6 +247,15 @@ def test_ways_to_choose(fitted, selection):
     assert list(clone(fitted).set_params(selection=selection).fit(X, Y).get_support(indices=True)) == [3, 40]
 
 
+@pytest.mark.parametrize(("method", "limit"), [("gibbs", 0.25), ("psgld-sa", 0.5)])
+def test_the_default_threshold(method, limit):
+    quick = {"max_steps": 200, "target_rhat": 9.0, "target_ess": 1.0, "random_state": 0}
+    model = SparseBayesRegressor(method, selection="threshold", **quick).fit(X, Y)
+    model.inclusion_probability_[:2] = limit, limit + 0.01
+    assert list(model.get_support()[:2]) == [False, True]
+    assert model.set_params(threshold=0.9).get_support()[:2].sum() == 0
+
+
 def test_two_effects_in_one_credible_set_are_both_chosen():
     """The second one of four rows out of ten is no alternative to the first; the third one always is."""
     present = sparse.csr_array(np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 0]] * 2))

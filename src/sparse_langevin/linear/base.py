@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 WATCHED = 12  # number of observations whose predictions are monitored for convergence
 BURN_IN = 1000  # steps of chains over models
 MAX_STEPS = 20_000
+THRESHOLD = 0.25  # in simulations (benchmarks.calibration) the F1 score is as high as with 0.5 or higher
+OF_LANGEVIN = 0.5  # of methods whose smaller probabilities are too high
 LONGER = "Increase max_steps, or relax the targets."
 
 
@@ -49,7 +51,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _: KW_ONLY
-    threshold: float = 0.25  # in simulations (benchmarks.calibration) the F1 score is as high as with 0.5 or higher
+    threshold: float | None = None
     selection: str = "auto"
     fdr: float = 0.1
     pfer: float = 1.0
@@ -83,15 +85,21 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             found[rest] = True
             warn(
                 f"{self._of}more predictors matter than can be named: for {len(rest)} of the {found.sum()} chosen ones "
-                f"the inclusion probability is not above {self.threshold:g}, and no credible set stands for them. They "
-                "are chosen because all together reproduce 90 % of the variance of the predictions; others may do so "
-                "as well.",
+                f"the inclusion probability is not above {self._threshold:g}, and no credible set stands for them. "
+                "They are chosen because all together reproduce 90 % of the variance of the predictions; others may do "
+                "so as well.",
                 UserWarning,
             )
         return found
 
+    @property
+    def _threshold(self) -> float:
+        if self.threshold is not None:
+            return self.threshold
+        return THRESHOLD if getattr(self, "method", "gibbs") == "gibbs" else OF_LANGEVIN
+
     def _chosen(self, selection: str, inclusion: Array, present: Any, sets: Sequence[CredibleSet]) -> NDArray[np.bool_]:
-        return chosen(selection, inclusion, self.threshold, self.fdr, self.pfer, present, sets)
+        return chosen(selection, inclusion, self._threshold, self.fdr, self.pfer, present, sets)
 
     def to_arviz(self, X: Any = None, y: Any = None, *, predictors: Any = None) -> "InferenceData":
         """Return all draws as ArviZ's InferenceData, with the chains kept apart.
@@ -232,7 +240,7 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         sets = credible_sets(present, inclusion, design, groups=groups.several if groups else ())
         self.credible_sets_ = [replace(found, members=used[found.members]) for found in sets]
         self._summary = np.empty(0, np.intp)
-        if (np.diff(present.indptr) > 0).mean() > self.threshold:
+        if (np.diff(present.indptr) > 0).mean() > self._threshold:
             fitted = [design.combine(np.asarray(effects.mean(0)).ravel()) for effects in by_response]
             sure = self._chosen("auto", inclusion, present, sets)
             self._summary = used[summary(design, max(fitted, key=np.linalg.norm), np.flatnonzero(sure))]

@@ -57,7 +57,10 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "expected_r2": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),
     "v0": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),
     "v1": (lambda value: value is None or _is_positive(value), f"{POSITIVE}, or None"),
-    "threshold": (lambda value: _is_number(value) and 0 <= value < 1, "at least 0 and below 1"),
+    "threshold": (
+        lambda value: value is None or (_is_number(value) and 0 <= value < 1),
+        "at least 0 and below 1, or None",
+    ),
     "selection": (lambda value: value in CHOICES, f"one of {', '.join(CHOICES)}"),
     "pfer": (_is_positive, POSITIVE),
     "fdr": (lambda value: _is_number(value) and 0 < value < 1, "between 0 and 1, both excluded"),

@@ -41,8 +41,9 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         of mixtures or dose responses. The many small effects, which have both signs, are left out. Needs
         ``method="gibbs"``, normal noise and no groups.
     threshold
-        A predictor is chosen if its inclusion probability is larger than this: the default takes an effect that is
-        missed to be three times as bad as one that is not there. With 0.5, a predictor has to be more likely than not.
+        A predictor is chosen if its inclusion probability is larger than this. The default is 0.25, which takes an
+        effect that is missed to be three times as bad as one that is not there; with 0.5, the default of the Langevin
+        methods, a predictor has to be more likely than not.
     selection
         What `get_support` and `transform` choose. ``"auto"``: predictors above the threshold, but of a credible
         set only one representative, and members that are above the threshold beside it; if there are none although
