@@ -107,7 +107,7 @@ def test_what_the_chain_knows_is_true(view, small_effects, monkeypatch):
     if view == "guests":
         monkeypatch.setattr(normal, "ROTATED", 0.0)
         monkeypatch.setattr(model_state, "SPARE", 1)
-        monkeypatch.setattr(normal, "MOST", 4)  # columns are forgotten
+        monkeypatch.setattr("sparse_langevin.linear.groups.MOST", 4)  # columns are forgotten
     x, y = correlated(p=12)
     labels = np.array([*LABELS, 1, 2, 5])
     groups = Groups.of(labels) if view == "groups" else None

@@ -143,6 +143,18 @@ def test_partial_fit_after_fit_is_fit_on_all(sizes):
         assert np.array_equal(pieces.coef_samples_, whole.coef_samples_)
 
 
+def test_partial_fit_of_sparse_rows_after_dense_ones():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 4)), rng.standard_normal(60)
+    quick = {"max_steps": 500, "target_rhat": 9.0, "target_ess": 1.0, "random_state": 0}
+    dense, mixed = (SparseBayesRegressor(**quick).fit(x[:40], y[:40]) for _ in range(2))
+    dense.partial_fit(x[40:], y[40:])
+    mixed.partial_fit(sparse.csr_array(x[40:]), y[40:])
+    assert np.array_equal(mixed.coef_, dense.coef_)
+    with pytest.raises(ValueError, match="only moments are kept: call fit"):
+        dense.set_params(noise="student").partial_fit(x, y)
+
+
 def test_partial_fit_from_the_start_on():
     generator = np.random.default_rng(7)
     x, y = generator.standard_normal((300, 20)), generator.standard_normal(300)

@@ -256,6 +256,64 @@ def test_the_default_threshold(method, limit):
     assert model.set_params(threshold=0.9).get_support()[:2].sum() == 0
 
 
+def test_weights_under_heavy_tails_are_repetitions_even_if_rows_differ_by_a_hair():
+    """Exact repetitions are put together, others are not."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 5))
+    y = x[:, 0] + 0.8 * rng.standard_normal(60)
+    many = np.tile(x, (5, 1)) + 1e-9 * rng.standard_normal((300, 5))
+    weighted = SparseBayesRegressor(noise="student", random_state=0).fit(x, y, sample_weight=np.full(60, 5.0))
+    repeated = SparseBayesRegressor(noise="student", random_state=0).fit(many, np.tile(y, 5))
+    assert weighted.sigma_ == pytest.approx(repeated.sigma_, rel=0.04)
+    assert weighted.coef_std_[0] == pytest.approx(repeated.coef_std_[0], rel=0.15)
+    assert weighted.coef_[0] == pytest.approx(repeated.coef_[0], abs=0.3 * repeated.coef_std_[0])
+
+
+@pytest.mark.parametrize("kind", ["normal", "student", "classes"])
+def test_credible_sets_have_the_correlations_of_the_weighted_rows(kind):
+    """Two copies, on all rows that count."""
+    rng = np.random.default_rng(1)
+    x, weight = rng.standard_normal((120, 4)), np.repeat([2.0, 1e-4], [80, 40])
+    x[:80, 1] = x[:80, 0] + 0.003 * rng.standard_normal(80)
+    y = 2 * x[:, 0] + rng.standard_normal(120)
+    model = SparseBayesClassifier(random_state=0) if kind == "classes" else exact(noise=kind)
+    model.fit(x, y > 0 if kind == "classes" else y, sample_weight=weight)
+    assert [sorted(found.members) for found in model.credible_sets_] == [[0, 1]]
+    assert model.credible_sets_[0].purity > 0.99
+
+
+def test_the_threshold_of_random_batches_is_that_of_langevin_methods():
+    assert (SparseBayesClassifier(batch_size=10)._threshold, SparseBayesClassifier()._threshold) == (0.5, 0.25)
+
+
+def test_groups_are_chosen_as_a_whole():
+    """Each counts as one effect: 0.05, 0.4 and 0.9 false ones are expected."""
+    inclusion, labels = np.array([0.65, 0.1, 0.95, 0.65, 0.1, 0.95, 0.95]), np.array([0, 1, 2, 0, 1, 2, 2])
+    sets = [CredibleSet(np.array([2, 5, 6]), 0.95, 0.1)]
+    whole, single = [0, 2, 3, 5, 6], [2, 5, 6]
+    for selection, fdr, pfer, expected in (
+        ("pfer", 0.1, 0.5, whole),
+        ("pfer", 0.1, 0.1, single),
+        ("fdr", 0.25, 1.0, whole),
+        ("fdr", 0.1, 1.0, single),
+        ("sets", 0.1, 1.0, single),
+    ):
+        assert list(np.flatnonzero(chosen(selection, inclusion, 0.5, fdr, pfer, None, sets, labels))) == expected
+
+
+def test_a_group_may_be_larger_than_the_number_of_observations():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 60))
+    y = x[:, :50] @ rng.standard_normal(50) / 5 + 0.1 * rng.standard_normal(40)
+    labels = np.where(np.arange(60) < 50, 0, np.arange(60))
+    for noise in ("normal", "student"):
+        inclusion = exact(groups=labels, noise=noise).fit(x, y).inclusion_probability_
+        assert inclusion[0] > 0.95 and inclusion[50:].max() < 0.6
+    x = rng.standard_normal((10, 1001))
+    with pytest.raises(ValueError, match=r"at most 1000 predictors, but 1001 have the label np\.int64\(7\)"):
+        exact(groups=np.full(1001, 7)).fit(x, x[:, 0])
+
+
 def test_two_effects_in_one_credible_set_are_both_chosen():
     """The second one of four rows out of ten is no alternative to the first; the third one always is."""
     present = sparse.csr_array(np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 0]] * 2))

@@ -67,6 +67,17 @@ def fitted():
     return SparseBayesRegressor(**QUICK).fit(X, Y)
 
 
+def test_the_fit_to_each_response_can_be_asked_as_if_it_were_alone(fitted):
+    low, high = fitted.predict_interval(X, 0.8)
+    for k, one in enumerate(fitted.estimators_):
+        assert np.array_equal(one.coef_, fitted.coef_[k])
+        assert one.predict(X, return_std=True)[1] == pytest.approx(fitted.predict(X, return_std=True)[1][:, k])
+        assert np.array(one.predict_interval(X, 0.8)) == pytest.approx(np.array([low[:, k], high[:, k]]), rel=0.1)
+        assert one.coef_interval()[0] == pytest.approx(fitted.coef_interval()[0][k])
+    single = SparseBayesRegressor(**QUICK).fit(X.astype(np.float32), Y)
+    assert {one.coef_.dtype for one in [single, *single.estimators_]} == {np.dtype(np.float32)}
+
+
 def test_shapes(fitted):
     assert fitted.coef_.shape == fitted.inclusion_probability_.shape == (3, 20)
     assert fitted.intercept_.shape == fitted.sigma_.shape == (3,)

@@ -74,7 +74,7 @@ def select(
         int | None,
         typer.Option(
             min=1,
-            help="Longest chains, if they do not settle: by default 100000, or 20000 for outliers, classes, counts.",
+            help="Longest chains, if they do not settle: by default 150000, or 20000 for outliers, classes, counts.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the report, an HTML file.")] = Path("selection.html"),

@@ -28,10 +28,9 @@ from sparse_langevin.linear.collapsed import Draws, Moves
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.families import Family
 from sparse_langevin.linear.grouped import blocks_of
-from sparse_langevin.linear.groups import Groups
+from sparse_langevin.linear.groups import Groups, largest_model
 from sparse_langevin.linear.informed import draw, likelihood_ratios, weigh
 from sparse_langevin.linear.model_state import GROUPS, SIZE, G, Indices, room_for
-from sparse_langevin.linear.normal import MOST
 from sparse_langevin.linear.polya_gamma import sweep
 from sparse_langevin.linear.tridiagonal import dot
 from sparse_langevin.runtime.jit import compiled, reassociated
@@ -61,7 +60,7 @@ class Problem:
     @cached_property
     def most(self) -> int:
         """Largest size of a model."""
-        return max(1, min(self.design.size, self.rows, MOST))
+        return largest_model(self.design.size, self.rows, self.groups)
 
     @cached_property
     def grid(self) -> Array:
@@ -132,7 +131,7 @@ class AugmentedRegression:
             square,
             product,
             float(response @ response),
-            KNOWN if known else 0.5 * (problem.rows - 1 + (self.total == math.inf)) + 0.5,
+            KNOWN if known else 0.5 * (problem.family.information - 1 + (self.total == math.inf)) + 0.5,
             2 * KNOWN if known else 0.01,
             problem.grid,
             problem.prior,

@@ -22,7 +22,7 @@ from sparse_langevin.linear.credible import CredibleSet, credible_sets, summary
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.families import Family
 from sparse_langevin.linear.going_on import settled
-from sparse_langevin.linear.groups import Groups
+from sparse_langevin.linear.groups import MOST, Groups
 from sparse_langevin.linear.inference_data import inference_data
 from sparse_langevin.linear.moments import Scale
 from sparse_langevin.linear.runner import Plan
@@ -81,12 +81,13 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"selection={self.selection!r} needs draws of models: choose method='gibbs'")
         found = self._chosen(self.selection, self.inclusion_probability_, present, self._sets())
         rest = getattr(self, "_summary", np.empty(0, np.intp))
+        rest = rest[~found[rest]]  # the threshold may have been changed since the fit
         if self.selection == "auto" and len(rest):
             found[rest] = True
             warn(
                 f"{self._of}more predictors matter than can be named: for {len(rest)} of the {found.sum()} chosen ones "
                 f"the inclusion probability is not above {self._threshold:g}, and no credible set stands for them. "
-                "They are chosen because all together reproduce 90 % of the variance of the predictions; others may do "
+                "They are chosen because all together reproduce most of the variance of the predictions; others may do "
                 "so as well.",
                 UserWarning,
             )
@@ -96,10 +97,11 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _threshold(self) -> float:
         if self.threshold is not None:
             return self.threshold
-        return THRESHOLD if getattr(self, "method", "gibbs") == "gibbs" else OF_LANGEVIN
+        return THRESHOLD if getattr(self, "_exact", True) else OF_LANGEVIN
 
     def _chosen(self, selection: str, inclusion: Array, present: Any, sets: Sequence[CredibleSet]) -> NDArray[np.bool_]:
-        return chosen(selection, inclusion, self._threshold, self.fdr, self.pfer, present, sets)
+        groups = None if self.groups is None or len(inclusion) < self.n_features_in_ else np.asarray(self.groups)
+        return chosen(selection, inclusion, self._threshold, self.fdr, self.pfer, present, sets, groups)
 
     def to_arviz(self, X: Any = None, y: Any = None, *, predictors: Any = None) -> "InferenceData":
         """Return all draws as ArviZ's InferenceData, with the chains kept apart.
@@ -203,6 +205,10 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 f"together: got an array of shape {labels.shape}"
             )
         found = Groups.of(labels[used])
+        largest = max(found.several, key=len, default=np.zeros(0))
+        if len(largest) > MOST:
+            label = labels[used][largest[0]]
+            raise ValueError(f"a group can have at most {MOST} predictors, but {len(largest)} have the label {label!r}")
         return found if found.several else None
 
     def _sample_family(
@@ -219,7 +225,8 @@ class SparseBayes(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             watched,
             rng,
         )
-        self._describe_models(posterior, design, scale, groups)
+        weight = None if (observations.weight == 1).all() else np.sqrt(observations.weight)
+        self._describe_models(posterior, replace(design, root=weight), scale, groups)
         return posterior
 
     def _describe_models(self, posterior: Posterior, design: Design, scale: Scale, groups: Groups | None) -> None:

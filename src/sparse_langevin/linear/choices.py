@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ def chosen(
     pfer: float,
     present: sparse.csr_array | None,
     sets: Sequence[CredibleSet],
+    groups: NDArray[Any] | None = None,
 ) -> NDArray[np.bool_]:
     """Return a mask of predictors.
 
@@ -30,21 +32,23 @@ def chosen(
     is in the model, so that they are no alternatives to it. ``"sets"``: the representatives alone. ``"fdr"`` and
     ``"pfer"``: as many of the most probable ones as have, on average, at most the share ``fdr`` of predictors without
     an effect, or the number ``pfer`` of them. ``"best"``: the model that was drawn most often. ``present`` has the
-    predictors of each draw.
+    predictors of each draw, and ``groups`` labels of predictors that are chosen together or not at all.
     """
     if selection == "best":
         assert present is not None
         return best_model(present)
-    if selection == "fdr":
-        return most_probable(inclusion, share=fdr)
-    if selection == "pfer":
-        return most_probable(inclusion, number=pfer)
+    groups = np.arange(len(inclusion)) if groups is None else groups
+    if selection in ("fdr", "pfer"):
+        limit = {"share": fdr} if selection == "fdr" else {"number": pfer}
+        order = np.argsort(-inclusion, kind="stable")
+        leads = order[np.sort(np.unique(groups[order], return_index=True)[1])]  # the most probable one of each group
+        return np.isin(groups, groups[leads[most_probable(inclusion[leads], **limit)]])
     found = inclusion > threshold if selection != "sets" else np.zeros(len(inclusion), bool)
     if selection == "auto" and present is not None:
         for group in sets:
             found[group.members] &= beside_representative(present, group) > threshold
     if selection != "threshold":
-        found[[group.representative for group in sets]] = True
+        found |= np.isin(groups, groups[[group.representative for group in sets]])
     return found
 
 

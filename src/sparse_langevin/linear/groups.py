@@ -8,6 +8,13 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
+MOST = 1000  # predictors of a model
+
+
+def largest_model(predictors: int, observations: int, groups: "Groups | None") -> int:
+    """Return how many predictors a model may have: not more than observations, but groups enter as a whole."""
+    return max(1, min(predictors, MOST, observations if groups is None else MOST))
+
 
 @dataclass(frozen=True)
 class Groups:

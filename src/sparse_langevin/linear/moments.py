@@ -208,9 +208,9 @@ class Moments:
             total = total._joined(cls(float(w.sum()), mean, rows.T @ rows))
         return total
 
-    def plus(self, x: Array, y: Array, weight: Array | None = None) -> "Moments":
+    def plus(self, x: Any, y: Array, weight: Array | None = None) -> "Moments":
         """Return the moments of these observations together with more."""
-        return self._joined(Moments.of(x, y, weight))
+        return self._joined(Moments.of(x.toarray() if sparse.issparse(x) else x, y, weight))
 
     def response(self, index: int, count: int) -> "Moments":
         """Return the moments of one response out of several."""

@@ -12,13 +12,12 @@ from sparse_langevin.linear import informed, model_state, positive, size_prior
 from sparse_langevin.linear.collapsed import Draws, Moves, sparse_rows
 from sparse_langevin.linear.design import Array, Design
 from sparse_langevin.linear.grouped import blocks_of
-from sparse_langevin.linear.groups import Groups
+from sparse_langevin.linear.groups import Groups, largest_model
 from sparse_langevin.linear.informed import likelihood_ratios
 from sparse_langevin.linear.model_state import GROUPS, SIGMA, SIZE, G, Indices
 from sparse_langevin.linear.polygenic import VALUES, Background, log_weights
 from sparse_langevin.linear.samples import Mixed, Samples
 
-MOST = 1000  # largest size of a model
 ASK_EVERY = 2  # one in so many draws of g draws h too
 ROTATED = (
     3.2e7  # bytes for all columns in the basis of the eigenvectors; beyond, those in view are computed when needed
@@ -50,7 +49,7 @@ class Problem:
     @cached_property
     def most(self) -> int:
         """Largest size of a model."""
-        return max(1, min(self.design.size, int(self.size), MOST))
+        return largest_model(self.design.size, int(self.size), self.groups)
 
     @cached_property
     def grid(self) -> Array:

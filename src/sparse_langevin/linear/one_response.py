@@ -109,7 +109,11 @@ class OneResponse(BySteps):
 
     def _learn_student(self, observations: Observations, rng: np.random.Generator) -> None:
         """Sample models under noise with heavy tails."""
-        assert isinstance(observations, Rows)
+        if not isinstance(observations, Rows):
+            raise ValueError(
+                "noise='student' needs the observations themselves, but of those that were fitted before only moments "
+                "are kept: call fit with all of them"
+            )
         design, _, _, scale = observations.design(self.fit_intercept)
         if not scale.varies:
             return self._describe_a_constant(scale)

@@ -46,8 +46,8 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
         methods, a predictor has to be more likely than not.
     selection
         What `get_support` and `transform` choose. ``"auto"``: predictors above the threshold, but of a credible
-        set only one representative, and members that are above the threshold beside it; if there are none although
-        predictors matter, a few that together reproduce the predictions, with a warning. ``"threshold"``: those above
+        set only one representative, and members that are above the threshold beside it; if these do not reproduce
+        the predictions, a few more that do, with a warning. ``"threshold"``: those above
         the threshold only. ``"sets"``: the representatives only. ``"fdr"``: the most probable ones, as many as keep the
         expected share of false ones at ``fdr``. ``"pfer"``: as many as keep their expected number at ``pfer``.
         ``"best"``: the model that was drawn most often.
@@ -120,7 +120,8 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
     coef_samples_
         Posterior draws of the coefficients, of shape (draws, predictors).
     inclusion_samples_
-        Which predictors are in the model in each draw, a sparse boolean array of the same shape.
+        Which predictors are in the model in each draw, a sparse boolean array, (draws, predictors). There are more
+        draws than of the coefficients if those have small effects of all predictors.
     intercept_samples_
         Posterior draws of the intercept, of shape (draws,).
     sigma_samples_

@@ -58,7 +58,7 @@ def estimators(model: Any, count: int) -> list[Any]:
     parameters = model.get_params(deep=False)
     for one in found:
         one.set_params(**parameters)  # a random generator is shared, and not copied
-        one.n_features_in_ = model.n_features_in_
+        one.n_features_in_, one._precision = model.n_features_in_, model._precision
         if (names := getattr(model, "feature_names_in_", None)) is not None:
             one.feature_names_in_ = names
     return found
@@ -71,6 +71,8 @@ def describe(model: Any, fitted: Sequence[Any]) -> None:
     model.estimators_ = list(fitted)
     for name in ("coef_", "coef_std_", "intercept_", "sigma_", "inclusion_probability_"):
         setattr(model, name, np.array([getattr(one, name) for one in fitted]))
+    for one in fitted:
+        one._rounded()
     model.credible_sets_ = [one._sets() for one in fitted]
     model.diagnostics_ = {
         f"{one._of}{name}": found for one in fitted for name, found in getattr(one, "diagnostics_", {}).items()
