@@ -911,8 +911,8 @@ FAULTS = [
     Fault(
         "a false discovery rate of the last one",
         "linear/choices.py",
-        "np.cumsum(1 - inclusion[order]) /",
-        "len(order) * (1 - inclusion[order]) /",
+        "false, count = np.cumsum(1 - inclusion[order]),",
+        "false, count = len(order) * (1 - inclusion[order]),",
     ),
     Fault(
         "the least frequent model", "linear/choices.py", "models.most_common(1)[0][0]", "models.most_common()[-1][0]"
@@ -924,6 +924,21 @@ FAULTS = [
         "linear/informed.py",
         "0.5 * (1.0 + explore * (1.0 + 1.0 / odds))",
         "0.3 * (1.0 + explore * (1.0 + 1.0 / odds))",
+    ),
+    Fault(
+        "small effects of any size",
+        "linear/polygenic.py",
+        "np.log(share * weight / weight.sum()) + small",
+        "np.log(share * weight / weight.sum())",
+    ),
+    Fault("few predictors have small effects, too", "linear/polygenic.py", "SHARE * p / (p + MANY)", "SHARE"),
+    Fault("rows for observations", "linear/augmented.py", "(problem.family.information - 1", "(problem.rows - 1"),
+    Fault("correlations without weights", "linear/base.py", "replace(design, root=weight)", "design"),
+    Fault(
+        "parts of groups are chosen",
+        "linear/choices.py",
+        "return np.isin(groups, groups[leads[most_probable(inclusion[leads], **limit)]])",
+        "return np.isin(np.arange(len(groups)), leads[most_probable(inclusion[leads], **limit)])",
     ),
     Fault(
         "h without its determinant", "linear/polygenic.py", "log_prior(size, p) - 0.5 *", "log_prior(size, p) - 0.0 *"

@@ -82,7 +82,6 @@ def test_a_list_of_problems(table, monkeypatch, capsys):
         (("gene 4", "gene 5"), ["--target", "dose"], "two columns named 'gene 5'"),
         (None, ["--target", "dose", "--level", "95"], "got 95.0"),
         (None, ["--target", "dose", "--threshold", "1"], "threshold must be"),
-        (None, ["--target", "dose", "--expected-effects", "-1"], "expected_effects must be"),
         (("s3,", f"{'s' * 200_000},"), ["--target", "dose"], "data.csv is not a table: field larger than field limit"),
         (None, ["--target", "sample"], "has 60 different values that are not all numbers, and at most 50 classes"),
         (("s3,", "s3,1,"), ["--target", "dose"], "the header has 33 fields, but line 5 has 34"),

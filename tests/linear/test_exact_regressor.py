@@ -275,7 +275,7 @@ def test_credible_sets_have_the_correlations_of_the_weighted_rows(kind):
     rng = np.random.default_rng(1)
     x, weight = rng.standard_normal((120, 4)), np.repeat([2.0, 1e-4], [80, 40])
     x[:80, 1] = x[:80, 0] + 0.003 * rng.standard_normal(80)
-    y = 2 * x[:, 0] + rng.standard_normal(120)
+    y = (6 if kind == "classes" else 2) * x[:, 0] + rng.standard_normal(120)
     model = SparseBayesClassifier(random_state=0) if kind == "classes" else exact(noise=kind)
     model.fit(x, y > 0 if kind == "classes" else y, sample_weight=weight)
     assert [sorted(found.members) for found in model.credible_sets_] == [[0, 1]]

@@ -59,9 +59,6 @@ def select(
     threshold: Annotated[
         float, typer.Option(help="A column is chosen if the probability that it matters is larger than this.")
     ] = 0.5,
-    expected_effects: Annotated[
-        float, typer.Option(help="Roughly how many columns you expect to matter; for numbers it is learned.")
-    ] = 10.0,
     level: Annotated[float, typer.Option(help="Probability with which an interval holds the true effect.")] = 0.95,
     folds: Annotated[
         int,
@@ -93,7 +90,7 @@ def select(
     for path in paths:
         require_new(path, overwrite=force)
     table = read_table(file, target, Options(ignore or (), keep or (), category or (), na or (), decimal, censored))
-    settings = Settings(family, missing, threshold, expected_effects, level, folds, seed, max_steps)
+    settings = Settings(family, missing, threshold, level, folds, seed, max_steps)
     with ExitStack() as shown:
         bar: list[Callable[[int, str], None]] = []
 

@@ -222,6 +222,16 @@ def test_the_probability_of_small_effects_is_the_share_of_draws_that_have_them()
     assert Draws([""], [sparse.csc_array(effects)], draws.present, draws.probability).small_effects == 0
 
 
+def test_warnings_that_differ_in_their_numbers_are_one():
+    settled = [f"after {steps} steps chains have not settled. sigma: R-hat 1.0{steps}" for steps in (90, 80)]
+    outlier = "the target in line 3 lies 7.5 standard deviations from its mean"
+    assert selection._told([settled[0], outlier, settled[1], outlier], 5) == [
+        f"2 of 5 fits gave a warning; the first one: {settled[0]}",
+        f"A warning of the fit: {outlier}",
+    ]
+    assert selection._told([outlier], 1) == [f"A warning of the fit: {outlier}"]
+
+
 def test_draws_of_several_fits_count_alike():
     fits = [
         Draws([""], [np.full((2, 1), 1.0)], sparse.csr_array([[True], [True]]), np.array([1.0])),

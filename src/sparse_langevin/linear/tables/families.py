@@ -190,8 +190,7 @@ class Counts:
 
     def estimator(self, options: dict[str, Any], *, short: bool = False) -> Any:
         """Return a regression of counts, which learns how many effects to expect."""
-        known = {name: value for name, value in options.items() if name != "expected_effects"}
-        return SparseBayesCountRegressor(**(known | SHORT if short else known))
+        return SparseBayesCountRegressor(**(options | SHORT if short else options))
 
     def effects(self, model: Any, most: int) -> tuple[list[str], list[Samples]]:
         """Return the coefficients."""

@@ -1,5 +1,6 @@
 """From a table to what is found in it: missing values, fits, and their draws put together."""
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +41,6 @@ class Settings:
     missing: str = "auto"
     """``"drop"`` leaves incomplete rows out, ``"impute"`` fills them in, ``"auto"`` decides, ``"error"`` refuses."""
     threshold: float = 0.5
-    expected_effects: float = 10.0
     level: float = 0.95
     folds: int = 5
     seed: int = 0
@@ -49,8 +49,12 @@ class Settings:
 
     def options(self) -> dict[str, Any]:
         """Return the estimator's options."""
-        given = {"threshold": self.threshold, "expected_effects": self.expected_effects}
-        return {**given, "max_steps": self.max_steps, "n_jobs": -1, "random_state": self.seed}
+        return {
+            "threshold": self.threshold,
+            "max_steps": self.max_steps,
+            "n_jobs": -1,
+            "random_state": self.seed,
+        }
 
 
 def select_variables(
@@ -190,11 +194,16 @@ def _stacked(parts: list[Samples]) -> Samples:
 
 
 def _told(warned: Sequence[str], fits: int) -> list[str]:
-    """Return each warning once."""
-    different = list(dict.fromkeys(warned))
-    if len(different) > 1 and fits > 1:  # the same with other numbers
-        return [f"{len(warned)} of {fits} fits gave a warning; the first one: {different[0]}"]
-    return [f"A warning of the fit: {text}" for text in different]
+    """Return each warning once; those that differ in their numbers alone are the same, from several fits."""
+    alike: dict[str, list[str]] = {}
+    for text in warned:
+        alike.setdefault(re.sub(r"\d+(\.\d+)?", "0", text), []).append(text)
+    return [
+        f"A warning of the fit: {texts[0]}"
+        if fits == 1 or len(set(texts)) == 1
+        else f"{len(texts)} of {fits} fits gave a warning; the first one: {texts[0]}"
+        for texts in alike.values()
+    ]
 
 
 def _sets(draws: Draws, groups: Sequence[Group], x: Values) -> list[OneEffect]:
