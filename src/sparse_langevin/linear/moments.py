@@ -18,7 +18,8 @@ from sparse_langevin.linear.columns import mean_and_std, orthogonal_rows
 from sparse_langevin.linear.design import Design
 from sparse_langevin.linear.gaussian import Array, Data
 
-BLOCK = 1 << 16  # number of rows that are centred at a time
+BLOCK = 1 << 22  # numbers in rows that are centred at a time
+FEW = 1000  # predictors up to which moments are kept of sparse ones
 COMPARED = 20_000  # observations that are compared with each other
 
 
@@ -73,12 +74,12 @@ class Scale:
 
 
 def observed(x: Any, y: Array, weight: Array | None = None, rows: bool = False) -> Observations:
-    """Keep observations as they are, or through their moments, whichever is smaller; sparse ones stay sparse.
+    """Keep observations as they are, or through their moments, whichever is smaller.
 
-    With ``rows`` they are kept as they are in any case.
+    Those of many sparse predictors stay sparse. With ``rows`` they are kept as they are in any case.
     """
     x, y, weight = distinct(x, y, np.ones(len(y)) if weight is None else weight)
-    if not sparse.issparse(x) and not rows and weight.sum() > x.shape[1]:
+    if not rows and weight.sum() > x.shape[1] and (x.shape[1] <= FEW or not sparse.issparse(x)):
         return Moments.of(x, y, weight)
     return Rows(x, y, weight, rows)
 
@@ -192,16 +193,18 @@ class Moments:
     scatter: Array
 
     @classmethod
-    def of(cls, x: Array, y: Array, weight: Array | None = None) -> "Moments":
+    def of(cls, x: Any, y: Array, weight: Array | None = None) -> "Moments":
         """Return the moments of some rows."""
-        weight = np.ones(len(x)) if weight is None else weight
+        thin, step = sparse.issparse(x), max(1, BLOCK // x.shape[1])
+        x = x.tocsr() if thin else x
+        weight = np.ones(len(y)) if weight is None else weight
         columns = x.shape[1] + (1 if y.ndim == 1 else y.shape[1])
         total = cls(0.0, np.zeros(columns), np.zeros((columns, columns)))
-        for start in range(0, len(x), BLOCK):
-            part, w = slice(start, start + BLOCK), weight[start : start + BLOCK, None]
+        for start in range(0, len(y), step):
+            part, w = slice(start, start + step), weight[start : start + step, None]
             if not w.any():
                 continue
-            rows = np.column_stack([x[part], y[part]])
+            rows = np.column_stack([x[part].toarray() if thin else x[part], y[part]])
             mean = rows.mean(0) if (w == 1).all() else (w * rows).sum(0) / w.sum()
             rows -= mean
             rows *= np.sqrt(w)  # a product of a matrix with itself takes half the operations
@@ -210,7 +213,7 @@ class Moments:
 
     def plus(self, x: Any, y: Array, weight: Array | None = None) -> "Moments":
         """Return the moments of these observations together with more."""
-        return self._joined(Moments.of(x.toarray() if sparse.issparse(x) else x, y, weight))
+        return self._joined(Moments.of(x, y, weight))
 
     def response(self, index: int, count: int) -> "Moments":
         """Return the moments of one response out of several."""

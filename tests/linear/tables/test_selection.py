@@ -212,16 +212,6 @@ def test_small_effects_of_all_columns_are_mentioned():
     assert found.small_effects > 0.5 and "all columns together have small effects" in " ".join(sentences(found))
 
 
-def test_the_probability_of_small_effects_is_the_share_of_draws_that_have_them():
-    rng = np.random.default_rng(0)
-    present = rng.random((5000, 3)) < [0.9, 0.5, 0.2]
-    small = rng.random(5000) < 0.3
-    effects = np.where(present | small[:, None], 1.0, 0.0)
-    draws = Draws([""], [effects], sparse.csc_array(present), present.mean(0))
-    assert draws.small_effects == pytest.approx(small.mean(), abs=0.03)
-    assert Draws([""], [sparse.csc_array(effects)], draws.present, draws.probability).small_effects == 0
-
-
 def test_warnings_that_differ_in_their_numbers_are_one():
     settled = [f"after {steps} steps chains have not settled. sigma: R-hat 1.0{steps}" for steps in (90, 80)]
     outlier = "the target in line 3 lies 7.5 standard deviations from its mean"
@@ -237,7 +227,9 @@ def test_draws_of_several_fits_count_alike():
         Draws([""], [np.full((2, 1), 1.0)], sparse.csr_array([[True], [True]]), np.array([1.0])),
         Draws([""], [np.zeros((2, 1))], sparse.csr_array([[False], [True]]), np.array([0.5])),
     ]
+    fits = [replace(fits[0], small_effects=0.4), fits[1]]
     pooled = selection._pooled(fits)
+    assert pooled.small_effects == pytest.approx(0.2)
     assert (
         pooled.probability == [0.75]
         and pooled.any_effect == 0.75

@@ -27,36 +27,21 @@ class Draws:
     effects: list[Samples]
     """For each of them, (draws, predictors)."""
     present: Any
-    """(draws, predictors), sparse, by columns: which are in the model; None if the estimator does not say."""
+    """(draws, predictors), sparse, by columns: which are in the model."""
     probability: Values
     """Of each predictor."""
+    small_effects: float = 0.0
+    """Probability that all predictors have small effects together, beside those that are in the model."""
 
     @cached_property
-    def any_effect(self) -> float | None:
+    def any_effect(self) -> float:
         """Probability that any predictor has an effect."""
-        return None if self.present is None else float((np.asarray(self.present.sum(1)).ravel() > 0).mean())
-
-    @cached_property
-    def small_effects(self) -> float:
-        """Probability that all predictors have small effects together, beside those that are in the model.
-
-        Then no coefficient is zero; it is read off the predictor that is in the fewest models.
-        """
-        samples = self.effects[0]
-        if self.present is None or sparse.issparse(samples):
-            return 0.0
-        rate = (samples != 0).mean(0)
-        used = np.flatnonzero(rate > 0)
-        if not len(used):
-            return 0.0
-        least = used[self.probability[used].argmin()]
-        own = float(self.probability[least])
-        return float(np.clip((rate[least] - own) / max(1 - own, 1e-9), 0.0, 1.0))
+        return float((np.asarray(self.present.sum(1)).ravel() > 0).mean())
 
     def of_any(self, group: Group) -> float:
         """Probability that any predictor of a group has an effect."""
         most = float(self.probability[group.places].max())
-        if self.present is None or len(group.places) == 1:
+        if len(group.places) == 1:
             return most
         together = np.asarray(self.present[:, group.places].sum(1)).ravel() > 0
         return max(most, float(together.mean()))  # the probability of one predictor is known more precisely

@@ -82,9 +82,8 @@ def sentences(result: Selection) -> list[str]:
         )
     elif not result.chosen and not result.sets:
         told.append(NOTHING)
-        if result.any_effect is not None:
-            told.append(f"The probability that at least one column has an effect is {result.any_effect:.2f}.")
-    elif not result.sets and result.any_effect is not None:
+        told.append(f"The probability that at least one column has an effect is {result.any_effect:.2f}.")
+    elif not result.sets:
         told.append("No columns were found that could stand for each other.")
     if result.small_effects > MENTIONED:
         told.append(

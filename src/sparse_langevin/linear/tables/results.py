@@ -76,8 +76,8 @@ class Selection:
     sets: list[OneEffect]
     together: list[str]
     """If columns matter but it cannot be told which: a few that together predict as well as all."""
-    any_effect: float | None
-    """Probability that at least one column has an effect; None if the estimator does not say."""
+    any_effect: float
+    """Probability that at least one column has an effect."""
     small_effects: float
     """Probability that all columns have small effects together, beside those that stand out."""
     validation: CrossValidation | None

@@ -100,11 +100,9 @@ def select_variables(
     if folds:
         validation = cross_validate(table, family, y, folds, shared, settings.seed, advance)
     remarks += [in_words(validation, table.target.name) if validation else why, *_told(warned, fillings)]
-    if draws.present is None and any(len(group.places) > 1 for group in groups):
-        remarks.append("The probability of a category is that of its most probable level, and so a little too low.")
     sets, together = _sets(draws, groups, matrices[0]), []
     clear = any(item.probability > settings.threshold for item in items) or sets
-    if not clear and draws.any_effect is not None and draws.any_effect > CLEAR:
+    if not clear and draws.any_effect > CLEAR:
         together = _together(first, groups)
     names, correlation = _correlation(items, sets, groups, matrices, settings.threshold)
     return Selection(
@@ -172,17 +170,18 @@ def _without_gaps(table: Table, settings: Settings) -> tuple[Table, int, list[st
 def _found(family: Family, model: Any, most: int) -> Draws:
     """Return draws of one fit."""
     classes, effects = family.effects(model, most)
-    return Draws(classes, effects, getattr(model, "inclusion_samples_", None), model.inclusion_probability_)
+    present, small = model.inclusion_samples_, float((model._beside.get("h", np.zeros(1)) > 0).mean())
+    return Draws(classes, effects, present, model.inclusion_probability_, small)
 
 
 def _pooled(fits: Sequence[Draws]) -> Draws:
     """Put the draws of several fits together."""
-    present = [fit.present for fit in fits]
     return Draws(
         classes=fits[0].classes,
         effects=[_stacked([fit.effects[k] for fit in fits]) for k in range(len(fits[0].classes))],
-        present=None if any(p is None for p in present) else sparse.vstack(present, format="csc"),
+        present=sparse.vstack([fit.present for fit in fits], format="csc"),
         probability=np.mean([fit.probability for fit in fits], axis=0),
+        small_effects=float(np.mean([fit.small_effects for fit in fits])),
     )
 
 
@@ -208,8 +207,6 @@ def _told(warned: Sequence[str], fits: int) -> list[str]:
 
 def _sets(draws: Draws, groups: Sequence[Group], x: Values) -> list[OneEffect]:
     """Return the sets of columns, at least two each, that stand for one effect."""
-    if draws.present is None:
-        return []
     mean, std = x.mean(0), x.std(0)
     used = np.flatnonzero(std > 0)
     design = Design(x, mean[used], std[used], used)
