@@ -282,18 +282,6 @@ def test_credible_sets_have_the_correlations_of_the_weighted_rows(kind):
     assert model.credible_sets_[0].purity > 0.99
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_few_sparse_predictors_are_those_of_an_array():
-    """Many small effects, which need the spectrum of the moments, and more rows than are kept as they are."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((2100, 60)) * (rng.random((2100, 60)) < 0.3)
-    y = x @ rng.standard_normal(60) / 8 + rng.standard_normal(2100)
-    quick = {"max_steps": 500, "target_rhat": 9.0, "target_ess": 1.0, "random_state": 0}
-    dense, thin = (SparseBayesRegressor(**quick).fit(data, y) for data in (x, sparse.csr_array(x)))
-    assert np.array_equal(thin.inclusion_probability_, dense.inclusion_probability_)
-    assert np.array_equal(thin._beside["h"], dense._beside["h"])
-
-
 def test_the_threshold_of_random_batches_is_that_of_langevin_methods():
     assert (SparseBayesClassifier(batch_size=10)._threshold, SparseBayesClassifier()._threshold) == (0.5, 0.25)
 

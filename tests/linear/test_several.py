@@ -16,7 +16,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sparse_langevin import SparseBayesRegressor
 from sparse_langevin.linear import polygenic
 from sparse_langevin.linear.design import Design
-from sparse_langevin.linear.moments import Moments
+from sparse_langevin.linear.moments import Moments, Rows, observed
 from sparse_langevin.linear.polygenic import Background
 
 rng = np.random.default_rng(0)
@@ -158,6 +158,18 @@ def test_the_background_of_another_response():
     found = first.for_response(design, y[:, 1])
     for name in ("square", "product", "total", "response", "log_weight"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, atol=1e-10)
+
+
+def test_few_sparse_predictors_are_kept_as_those_of_an_array():
+    """Then the posterior is the same, small effects included, whose spectrum takes too long for many rows."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20_000, 300)) * (rng.random((20_000, 300)) < 0.1)  # two blocks
+    y, weight = x[:, 0] + rng.standard_normal(20_000), rng.integers(3, size=20_000).astype(float)
+    dense, thin = (observed(data, y, weight) for data in (x, sparse.csr_array(x)))
+    assert isinstance(thin, Moments) and thin.size == dense.size
+    np.testing.assert_allclose(thin.mean, dense.mean, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(thin.scatter, dense.scatter, rtol=1e-9, atol=1e-8)
+    assert isinstance(observed(sparse.csr_array((1100, 1001)), np.arange(1100.0)), Rows)
 
 
 def test_moments_of_one_response():
