@@ -18,7 +18,7 @@ def test_regression_prints_a_table_and_writes_a_report(tmp_path):
 
 def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys):
     text = refused(monkeypatch, capsys, "reproduce", "regression", "--only", "sgd", "--out", tmp_path / "x")
-    assert text.count("\n") == 1 and "there is no method 'sgd': choose one of gibbs, psgld-sa" in text
+    assert text.count("\n") == 1 and "there is no method 'sgd': choose one of gibbs, gibbs-pfer, psgld-sa" in text
     assert not (tmp_path / "x").exists()
     (tmp_path / "file").write_text("")
     text = refused(monkeypatch, capsys, *ORACLE, "--out", tmp_path / "file")
