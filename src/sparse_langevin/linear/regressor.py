@@ -47,10 +47,10 @@ class SparseBayesRegressor(RegressorMixin, OneResponse):  # type: ignore[misc]
     selection
         What `get_support` and `transform` choose. ``"auto"``: predictors above the threshold, but of a credible
         set only one representative, and members that are above the threshold beside it; if these do not reproduce
-        the predictions, a few more that do, with a warning. ``"threshold"``: those above
-        the threshold only. ``"sets"``: the representatives only. ``"fdr"``: the most probable ones, as many as keep the
-        expected share of false ones at ``fdr``. ``"pfer"``: as many as keep their expected number at ``pfer``.
-        ``"best"``: the model that was drawn most often.
+        the predictions, a few more that do, with a warning. ``"threshold"``: those above the threshold only.
+        ``"sets"``: the representatives only. ``"fdr"``: the most probable ones, as many as keep the expected share of
+        false ones at ``fdr``. ``"pfer"``: as many as keep their expected number at ``pfer``. ``"best"``: the model that
+        was drawn most often.
     fdr
         The expected share of chosen predictors without an effect, for ``selection="fdr"``.
     pfer
